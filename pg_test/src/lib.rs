@@ -1,0 +1,1 @@
+//! The harness: real PostgreSQL servers for tests, demo and bench.

@@ -1,0 +1,2 @@
+//! blockwise.
+pgrx::pg_module_magic!(name, version);
