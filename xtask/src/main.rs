@@ -1,3 +1,57 @@
-//! The project's own commands.
+//! The project's own commands: `cargo xtask test`, `tidy`, `postgres`, `demo`.
+//!
+//! Everything that builds, checks or shows blockwise is written here once, in Rust, and CI calls the same
+//! commands as people do. Each command says what it does before it does it, keeps what it made in a cache
+//! outside the repository, and is quick the second time.
 
-fn main() {}
+mod cache;
+mod exec;
+mod pgrx;
+mod postgres;
+mod repo;
+mod setup;
+mod test;
+mod tidy;
+mod user;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// The command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "cargo xtask",
+    about = "blockwise's own commands",
+    max_term_width = 100
+)]
+struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// One variant a command.
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run everything that CI runs: style, lints, docs, unit tests, and the tests on real servers.
+    Test(test::Options),
+    /// Check the house's own style rules.
+    Tidy,
+    /// Make a PostgreSQL available and print the path of its pg_config.
+    Postgres(postgres::Options),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Test(options) => test::run(&options),
+        Command::Tidy => tidy::run(),
+        Command::Postgres(options) => postgres::run(&options),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
