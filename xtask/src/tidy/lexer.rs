@@ -81,7 +81,8 @@ fn token(text: &[char], at: usize) -> (Kind, usize) {
 
 /// The first position from `from` on whose character fulfils `stop`, or the end.
 fn find(text: &[char], from: usize, stop: impl Fn(char) -> bool) -> usize {
-    text[from..]
+    text.get(from..)
+        .unwrap_or_default()
         .iter()
         .position(|c| stop(*c))
         .map_or(text.len(), |offset| from + offset)
