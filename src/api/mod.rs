@@ -1,0 +1,5 @@
+//! The SQL surface: one file a feature. Each parses arguments, checks rights, calls one function of a feature, and
+//! shapes rows.
+
+pub(crate) mod clone;
+pub(crate) mod progress;

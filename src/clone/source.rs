@@ -1,0 +1,152 @@
+//! Getting hold of the source: looked up, allowed, locked, and left by everybody.
+//!
+//! A ShareLock on the database object keeps new connections out for as long as it is held, as with CREATE DATABASE;
+//! it is held across the clone's transactions, until the clone is published.
+#![deny(unsafe_code)]
+
+use super::blockers::Blockers;
+use super::checks;
+use super::options::{OnBusy, Options};
+use crate::error::{Error, Result};
+use crate::storage::database::{self, Database};
+use crate::storage::lock::{LockMode, SessionDatabaseLock};
+use crate::storage::proc;
+use pgrx::pg_sys::Oid;
+use std::time::{Duration, Instant};
+
+/// Between two looks at who is there.
+const POLL_MS: i64 = 100;
+/// How long autovacuum workers may take to leave, as in CREATE DATABASE.
+const AUTOVACUUM_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A source that nobody uses and nobody can connect to.
+#[derive(Debug)]
+pub(crate) struct LockedSource {
+    /// The database, as it was when the lock was there.
+    pub(crate) database: Database,
+    lock: SessionDatabaseLock,
+}
+
+impl LockedSource {
+    /// Lets connections in again.
+    pub(crate) fn release(self) {
+        self.lock.release();
+    }
+}
+
+/// Looks the source up by name and checks that the caller may copy it.
+pub(crate) fn find(name: &str) -> Result<Database> {
+    database::oid_by_name(name)
+        .and_then(database::find)
+        .ok_or_else(|| Error::UndefinedDatabase {
+            name: name.to_string(),
+        })
+        .and_then(|found| checks::check_may_copy(&found).map(|()| found))
+}
+
+/// Locks the source as `on_busy` says. Every other check has passed once before; sessions may be ended here.
+pub(crate) fn lock(options: &Options) -> Result<LockedSource> {
+    let deadline = Instant::now() + options.timeout;
+    loop {
+        let found = find(&options.source)?;
+        let lock = match options.on_busy {
+            OnBusy::Error => lock_or_refuse(&found)?,
+            OnBusy::Wait => wait_for(&found, options.timeout, deadline)?,
+            OnBusy::Terminate => lock_and_terminate(&found, options.timeout, deadline)?,
+        };
+        // The name may have moved to another database while we waited for the lock.
+        match database::find(found.oid) {
+            Some(now) if now.name == options.source => {
+                checks::check_may_copy(&now)?;
+                return Ok(LockedSource { database: now, lock });
+            }
+            _ => lock.release(),
+        }
+        pgrx::check_for_interrupts!();
+    }
+}
+
+fn busy(source: &Database, blockers: &Blockers, waited: Option<Duration>) -> Error {
+    Error::SourceBusy {
+        name: source.name.clone(),
+        detail: blockers.detail(),
+        waited_ms: waited.map(|waited| waited.as_millis() as u64),
+    }
+}
+
+/// Waits a moment, serving interrupts.
+fn pause() {
+    proc::sleep_ms(POLL_MS);
+    pgrx::check_for_interrupts!();
+}
+
+fn lock_or_refuse(source: &Database) -> Result<SessionDatabaseLock> {
+    let lock = SessionDatabaseLock::acquire(source.oid, LockMode::Share);
+    let blockers = after_autovacuum(source.oid);
+    if blockers.is_empty() {
+        Ok(lock)
+    } else {
+        Err(busy(source, &blockers, None))
+    }
+}
+
+/// Who is left when autovacuum workers alone have been given the time to leave.
+fn after_autovacuum(source: Oid) -> Blockers {
+    let patience = Instant::now() + AUTOVACUUM_PATIENCE;
+    loop {
+        let blockers = Blockers::of(source);
+        if blockers.is_empty() || !blockers.is_only_autovacuum() || Instant::now() >= patience {
+            return blockers;
+        }
+        blockers.send_autovacuum_away();
+        pause();
+    }
+}
+
+/// Waits until nobody is there, without keeping anybody out meanwhile: the lock is tried for a moment at each look.
+fn wait_for(source: &Database, timeout: Duration, deadline: Instant) -> Result<SessionDatabaseLock> {
+    loop {
+        let lock = SessionDatabaseLock::try_acquire(source.oid, LockMode::Share);
+        let blockers = Blockers::of(source.oid);
+        blockers.send_autovacuum_away();
+        if let Some(lock) = lock {
+            if blockers.is_empty() {
+                return Ok(lock);
+            }
+            lock.release();
+        }
+        if Instant::now() >= deadline {
+            return Err(busy(source, &blockers, Some(timeout)));
+        }
+        pause();
+    }
+}
+
+/// Keeps new sessions out, ends those that are there, and waits until they are gone.
+fn lock_and_terminate(
+    source: &Database,
+    timeout: Duration,
+    deadline: Instant,
+) -> Result<SessionDatabaseLock> {
+    let lock = SessionDatabaseLock::acquire(source.oid, LockMode::Share);
+    let mut asked = false;
+    loop {
+        let blockers = Blockers::of(source.oid);
+        if blockers.is_empty() {
+            return Ok(lock);
+        }
+        if blockers.has_prepared() {
+            return Err(busy(source, &blockers, None));
+        }
+        if asked && Instant::now() >= deadline {
+            return Err(busy(source, &blockers, Some(timeout)));
+        }
+        if asked {
+            blockers.send_autovacuum_away();
+        } else {
+            proc::terminate_all_in(source.oid);
+            asked = true;
+        }
+        pause();
+    }
+}

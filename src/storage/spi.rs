@@ -1,0 +1,29 @@
+//! Statements on the extension's own tables, with the rights of its owner.
+
+use super::role::AsSuperuser;
+use pgrx::datum::DatumWithOid;
+use pgrx::pg_sys::Oid;
+use pgrx::prelude::*;
+
+/// Runs one data-changing statement. Names in it must be qualified.
+pub(crate) fn execute(statement: &str, arguments: &[DatumWithOid<'_>]) {
+    let _identity = AsSuperuser::new();
+    if let Err(cause) = Spi::run_with_args(statement, arguments) {
+        // SPI's own return codes: not reachable by data, only by a broken statement in this library.
+        unreachable!("statement on the extension's own table failed: {cause}");
+    }
+}
+
+/// Runs one query for a single yes or no; no row is no.
+pub(crate) fn query_bool(statement: &str, arguments: &[DatumWithOid<'_>]) -> bool {
+    let _identity = AsSuperuser::new();
+    matches!(
+        Spi::get_one_with_args::<bool>(statement, arguments),
+        Ok(Some(true))
+    )
+}
+
+/// An OID argument.
+pub(crate) fn oid(value: Oid) -> DatumWithOid<'static> {
+    value.into()
+}
