@@ -74,9 +74,10 @@ impl Cluster {
 
     /// On a standby: waits until it has replayed all that its primary has written so far.
     pub fn wait_for_replay(&self, primary: &Cluster) -> Result<()> {
-        let end = primary.lsn()?;
-        // What is inserted but not flushed would never be sent on an idle primary: have it flushed.
-        primary.session("postgres")?.batch("SELECT pg_switch_wal()")?;
+        // Its commit flushes all that was inserted before; an unflushed end would not be sent on an idle primary.
+        let mut session = primary.session("postgres")?;
+        session.batch("SELECT pg_logical_emit_message(true, 'pg_test', 'flush')")?;
+        let end: String = session.query_value("SELECT pg_current_wal_flush_lsn()")?;
         let question = format!(
             "SELECT coalesce(pg_last_wal_replay_lsn() >= {}, false)",
             literal(&end)
