@@ -3,9 +3,11 @@
 //! The cache lies outside the repository, so that a clean checkout stays clean and finds what an earlier one
 //! built. Servers started by root run as another user, therefore everything in it can be read by everybody.
 
+use crate::exec::say;
 use anyhow::{Context, Result, bail};
+use rustix::fs::{FlockOperation, flock};
 use std::env;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -37,6 +39,20 @@ impl Cache {
         let path = self.path(name);
         make_readable_dir(&path)?;
         Ok(path)
+    }
+
+    /// Waits until no other xtask holds the lock called `name`, and holds it until the result is dropped.
+    pub(crate) fn lock(&self, name: &str) -> Result<File> {
+        let path = self.path(&format!("{name}.lock"));
+        let file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            say(&format!(
+                "Another cargo xtask is at work ({name}); waiting for it."
+            ));
+            flock(&file, FlockOperation::LockExclusive)
+                .with_context(|| format!("cannot lock {}", path.display()))?;
+        }
+        Ok(file)
     }
 
     /// The file that holds the full output of the step called `name`.

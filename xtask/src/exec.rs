@@ -86,6 +86,14 @@ fn excerpt(log: &Path) -> String {
     }
 }
 
+/// Does a piece of work in this process: says `what` and shows how long it takes.
+pub(crate) fn doing<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let display = Display::new(what);
+    let outcome = work();
+    display.finish(outcome.is_ok());
+    outcome.with_context(|| format!("{what} failed"))
+}
+
 /// Waits for the command while keeping the display alive.
 fn watch(command: &mut Command, file: &File, log: &Path, display: &Display) -> Result<ExitStatus> {
     command

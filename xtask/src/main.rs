@@ -5,6 +5,7 @@
 //! outside the repository, and is quick the second time.
 
 mod cache;
+mod demo;
 mod exec;
 mod pgrx;
 mod postgres;
@@ -33,6 +34,8 @@ struct Cli {
 /// One variant a command.
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Show a clone beside core's on a throw-away server with a database that looks like someone's.
+    Demo(demo::Options),
     /// Run everything that CI runs: style, lints, docs, unit tests, and the tests on real servers.
     Test(test::Options),
     /// Check the house's own style rules.
@@ -43,6 +46,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Demo(options) => demo::run(&options),
         Command::Test(options) => test::run(&options),
         Command::Tidy => tidy::run(),
         Command::Postgres(options) => postgres::run(&options),

@@ -44,6 +44,7 @@ const TOOL_PACKAGES: [&str; 19] = [
 
 /// Makes sure of everything that a build of the extension needs.
 pub(crate) fn ensure(cache: &Cache) -> Result<()> {
+    let _lock = cache.lock("set-up")?;
     packages(cache)?;
     cargo_pgrx(cache)
 }

@@ -2,10 +2,6 @@
 //!
 //! PostgreSQL refuses to run as root, so root's servers run as `postgres`, the user that Debian's package made.
 
-use anyhow::{Context, Result, bail};
-use std::os::unix::fs::chown;
-use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// The user that root's servers run as.
@@ -52,51 +48,4 @@ impl Privilege {
             Self::Plain => None,
         }
     }
-}
-
-/// The numbers of the user that servers run as, where that is not ourselves.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ServerUser {
-    uid: u32,
-    gid: u32,
-}
-
-impl ServerUser {
-    /// The `postgres` user if we are root, None if servers run as ourselves.
-    pub(crate) fn find() -> Result<Option<Self>> {
-        if !rustix::process::geteuid().is_root() {
-            return Ok(None);
-        }
-        Ok(Some(Self {
-            uid: id("-u")?,
-            gid: id("-g")?,
-        }))
-    }
-
-    /// Makes `command` run as this user.
-    pub(crate) fn run(self, command: &mut Command) -> &mut Command {
-        // The standard library drops root's supplementary groups together with the user.
-        command.uid(self.uid).gid(self.gid).env("HOME", "/tmp")
-    }
-
-    /// Gives a file or directory to this user.
-    pub(crate) fn own(self, path: &Path) -> Result<()> {
-        chown(path, Some(self.uid), Some(self.gid))
-            .with_context(|| format!("cannot give {} to {SERVER_USER}", path.display()))
-    }
-}
-
-/// One number of the server user, as `id` prints it.
-fn id(flag: &str) -> Result<u32> {
-    let output = Command::new("id")
-        .args([flag, SERVER_USER])
-        .output()
-        .context("cannot run `id`")?;
-    if !output.status.success() {
-        bail!("there is no user {SERVER_USER}: root cannot run a server without one");
-    }
-    let text = String::from_utf8_lossy(&output.stdout);
-    text.trim()
-        .parse()
-        .with_context(|| format!("`id {flag} {SERVER_USER}` printed {text:?}"))
 }

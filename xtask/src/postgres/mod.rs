@@ -71,6 +71,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
 /// Makes a server available, building it if it is not there yet.
 pub(crate) fn ensure(cache: &Cache, major: u16, assertions: bool) -> Result<Server> {
+    let _lock = cache.lock("postgres")?;
     let (pg_config, assertions) = match (major, assertions) {
         (15, false) => (PathBuf::from("/usr/lib/postgresql/15/bin/pg_config"), false),
         (15, true) => (source::ensure(cache, 15, "bookworm")?, true),

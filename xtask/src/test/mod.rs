@@ -110,6 +110,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if quick {
         build::stages(&context, &mut report, &servers);
     }
+    // An extension is installed into a server for everybody: tests must not find another one half-way.
+    let _lock = context.cache.lock("installed-extension")?;
     let tested =
         |server: &&Server| server.major != 17 && (majors.contains(&server.major) || server.assertions);
     for server in servers.iter().filter(tested) {

@@ -7,8 +7,8 @@ use super::server::copy_files;
 use super::{Context, Server};
 use crate::cache::fresh_dir;
 use crate::exec::{capture, command, first_existing, indented};
-use crate::user::ServerUser;
 use anyhow::{Context as _, Result, anyhow};
+use pg_test::process::{give_to_server_user, server_command};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -65,10 +65,7 @@ fn prepare(context: &Context, place: &Path) -> Result<()> {
     if config.exists() {
         fs::copy(&config, place.join("regress.conf"))?;
     }
-    if let Some(user) = ServerUser::find()? {
-        user.own(place)?;
-    }
-    Ok(())
+    Ok(give_to_server_user(place)?)
 }
 
 /// The server's own pg_regress, set to start a server below `place`.
@@ -84,7 +81,7 @@ fn pg_regress(server: &Server, place: &Path) -> Result<Command> {
     let candidates = [pgxs.join("src/test/regress/pg_regress")];
     let program =
         first_existing(&candidates).with_context(|| format!("no pg_regress in {}", pgxs.display()))?;
-    let mut regress = Command::new(program);
+    let mut regress = server_command(program)?;
     // An empty environment: locale, time zone and backtraces of the caller would show in the output.
     regress
         .env_clear()
@@ -100,9 +97,6 @@ fn pg_regress(server: &Server, place: &Path) -> Result<Command> {
         regress.arg(format!("{option}={}", path.display()));
     }
     regress.args(["--no-locale", "--encoding=UTF8"]);
-    if let Some(user) = ServerUser::find()? {
-        user.run(&mut regress);
-    }
     Ok(regress)
 }
 
