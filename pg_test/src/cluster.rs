@@ -170,6 +170,17 @@ impl Cluster {
         })
     }
 
+    /// Waits until no process of this server works in the database any more: what a client program leaves behind ends
+    /// a moment after the program.
+    pub fn wait_unused(&self, database: &str) -> Result<()> {
+        let postmaster = self.pid()?;
+        let mark = format!(" {database} ");
+        wait_until("the database is unused", Duration::from_secs(30), || {
+            let titles = children_of(postmaster)?.into_iter().map(process::title);
+            Ok(!titles.into_iter().any(|title| title.contains(&mark)))
+        })
+    }
+
     /// Ends recovery on a standby and waits for it.
     pub fn promote(&self) -> Result<()> {
         run(self.pg_ctl()?.args(["-s", "-t", "60", "promote"])).map(|_| ())

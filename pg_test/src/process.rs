@@ -118,6 +118,13 @@ pub fn children_of(parent: i32) -> Result<Vec<i32>> {
     Ok(found)
 }
 
+/// What a process calls itself; empty when it is gone.
+#[must_use]
+pub fn title(pid: i32) -> String {
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).replace('\0', " ")
+}
+
 /// A number in kB from /proc/PID/status, for example `RssAnon`.
 pub fn memory_kb(pid: i32, field: &str) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;

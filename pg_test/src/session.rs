@@ -2,12 +2,14 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use postgres::error::DbError;
 use postgres::{CancelToken, Client, Config, NoTls, SimpleQueryMessage};
 
 use crate::cluster::{PORT, lock};
 use crate::log::Delivered;
+use crate::process::{is_alive, wait_until};
 use crate::{Error, Result, Running, SqlError, SqlResult};
 
 /// The rows of a result: each value as text, `None` for NULL.
@@ -34,10 +36,12 @@ impl From<&DbError> for Notice {
     }
 }
 
-/// A connection to one database.
+/// A connection to one database. Dropping it waits until its backend is gone: a database that a test has just left
+/// is unused at once.
 pub struct Session {
     client: Client,
-    pid: i32,
+    // After the client, for fields are dropped in order: it says goodbye, then we wait.
+    backend: Backend,
     notices: Arc<Mutex<Vec<Notice>>>,
     delivered: Arc<Delivered>,
 }
@@ -67,18 +71,18 @@ impl Session {
         let client = config.connect(NoTls).map_err(|e| note(delivered, e))?;
         let mut session = Self {
             client,
-            pid: 0,
+            backend: Backend { pid: 0 },
             notices,
             delivered: Arc::clone(delivered),
         };
-        session.pid = session.query_value("SELECT pg_backend_pid()")?;
+        session.backend.pid = session.query_value("SELECT pg_backend_pid()")?;
         Ok(session)
     }
 
     /// The backend's process number.
     #[must_use]
     pub fn pid(&self) -> i32 {
-        self.pid
+        self.backend.pid
     }
 
     /// Cancels this session's statement from any thread.
@@ -160,6 +164,19 @@ impl Session {
         self.client
             .simple_query(sql)
             .map_err(|e| note(&self.delivered, e))
+    }
+}
+
+/// The process behind a session.
+struct Backend {
+    pid: i32,
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        let _ = wait_until("a backend goes", Duration::from_secs(5), || {
+            Ok(!is_alive(self.pid))
+        });
     }
 }
 

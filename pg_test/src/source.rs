@@ -75,7 +75,7 @@ impl Source {
         if self.zero_tail {
             add_zero_tail(cluster, name)?;
         }
-        Ok(())
+        cluster.wait_unused(name)
     }
 
     fn add_side_table(&self, cluster: &Cluster, name: &str, tablespace: &str) -> Result<()> {

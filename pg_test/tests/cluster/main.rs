@@ -1,5 +1,8 @@
 //! The cluster tests: each starts a server of its own, does to it what happens in the field, and looks at what is
 //! left. Run them by `cargo xtask test`, which installs the extension (with its fault points) and names the server.
 
+mod crash;
+mod faults;
 mod harness;
+mod identity;
 mod support;
