@@ -29,9 +29,16 @@ impl Blockers {
         self.processes.is_empty() && self.prepared.is_empty()
     }
 
-    /// Nobody but autovacuum workers, which give way.
-    pub(crate) fn is_only_autovacuum(&self) -> bool {
-        self.prepared.is_empty() && self.processes.iter().all(|process| process.is_autovacuum)
+    /// Nobody but processes that leave by themselves: autovacuum workers, which give way, and processes that do not
+    /// report any activity, because they are just starting (and will wait for our lock) or just exiting.
+    pub(crate) fn is_only_leaving(&self) -> bool {
+        let pids: Vec<i32> = self
+            .processes
+            .iter()
+            .filter(|process| !process.is_autovacuum)
+            .map(|process| process.pid)
+            .collect();
+        self.prepared.is_empty() && (pids.is_empty() || activity::sessions(&pids).is_empty())
     }
 
     /// Whether a prepared transaction is among them: only its owner can end it.

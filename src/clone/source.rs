@@ -16,8 +16,13 @@ use std::time::{Duration, Instant};
 
 /// Between two looks at who is there.
 const POLL_MS: i64 = 100;
-/// How long autovacuum workers may take to leave, as in CREATE DATABASE.
-const AUTOVACUUM_PATIENCE: Duration = Duration::from_secs(5);
+/// The same for a refusal that should come at once.
+const SHORT_POLL_MS: i64 = 10;
+/// How long processes that are leaving may take, as in CREATE DATABASE.
+const LEAVING_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a session is looked at before the clone is refused: the backend of a client that has just disconnected
+/// needs a moment to notice, and scripts connect, disconnect and clone.
+const SESSION_PATIENCE: Duration = Duration::from_millis(250);
 
 /// A source that nobody uses and nobody can connect to.
 #[derive(Debug)]
@@ -75,14 +80,14 @@ fn busy(source: &Database, blockers: &Blockers, waited: Option<Duration>) -> Err
 }
 
 /// Waits a moment, serving interrupts.
-fn pause() {
-    proc::sleep_ms(POLL_MS);
+fn pause(milliseconds: i64) {
+    proc::sleep_ms(milliseconds);
     pgrx::check_for_interrupts!();
 }
 
 fn lock_or_refuse(source: &Database) -> Result<SessionDatabaseLock> {
     let lock = SessionDatabaseLock::acquire(source.oid, LockMode::Share);
-    let blockers = after_autovacuum(source.oid);
+    let blockers = after_leaving(source.oid);
     if blockers.is_empty() {
         Ok(lock)
     } else {
@@ -90,16 +95,21 @@ fn lock_or_refuse(source: &Database) -> Result<SessionDatabaseLock> {
     }
 }
 
-/// Who is left when autovacuum workers alone have been given the time to leave.
-fn after_autovacuum(source: Oid) -> Blockers {
-    let patience = Instant::now() + AUTOVACUUM_PATIENCE;
+/// Who is left when those that leave by themselves have been given the time to.
+fn after_leaving(source: Oid) -> Blockers {
+    let started = Instant::now();
     loop {
         let blockers = Blockers::of(source);
-        if blockers.is_empty() || !blockers.is_only_autovacuum() || Instant::now() >= patience {
+        let patience = if blockers.is_only_leaving() {
+            LEAVING_PATIENCE
+        } else {
+            SESSION_PATIENCE
+        };
+        if blockers.is_empty() || blockers.has_prepared() || started.elapsed() >= patience {
             return blockers;
         }
         blockers.send_autovacuum_away();
-        pause();
+        pause(SHORT_POLL_MS);
     }
 }
 
@@ -118,7 +128,7 @@ fn wait_for(source: &Database, timeout: Duration, deadline: Instant) -> Result<S
         if Instant::now() >= deadline {
             return Err(busy(source, &blockers, Some(timeout)));
         }
-        pause();
+        pause(POLL_MS);
     }
 }
 
@@ -147,6 +157,6 @@ fn lock_and_terminate(
             proc::terminate_all_in(source.oid);
             asked = true;
         }
-        pause();
+        pause(POLL_MS);
     }
 }

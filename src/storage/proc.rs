@@ -60,7 +60,7 @@ impl Drop for IndividualLwLock {
 pub(crate) fn connected_to(database: Oid) -> Vec<ConnectedProcess> {
     let mut found = Vec::with_capacity(64);
     // SAFETY: the array of PGPROCs is fixed at server start; ProcArrayLock keeps entries from being emptied while
-    // they are read; nothing is raised in between.
+    // they are read, and is what BackendPidGetProcWithLock wants; nothing is raised in between.
     unsafe {
         let lock = IndividualLwLock::proc_array();
         let all = &*pg_sys::ProcGlobal;
@@ -68,6 +68,10 @@ pub(crate) fn connected_to(database: Oid) -> Vec<ConnectedProcess> {
             let proc = all.allProcs.add(index);
             let (pid, in_database) = ((*proc).pid, (*proc).databaseId);
             if pid == 0 || in_database != database || proc == pg_sys::MyProc {
+                continue;
+            }
+            // An entry that is free keeps what its last user wrote; the proc array itself is private to core.
+            if pg_sys::BackendPidGetProcWithLock(pid) != proc {
                 continue;
             }
             let is_autovacuum = u32::from((*proc).statusFlags) & pg_sys::PROC_IS_AUTOVACUUM != 0;
