@@ -13,6 +13,7 @@ mod compat;
 mod error;
 mod fault;
 mod ffi;
+mod orphans;
 mod progress;
 mod settings;
 mod storage;

@@ -2,4 +2,5 @@
 //! shapes rows.
 
 pub(crate) mod clone;
+pub(crate) mod orphans;
 pub(crate) mod progress;

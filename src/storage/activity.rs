@@ -111,6 +111,22 @@ pub(crate) fn progress_entries() -> Vec<ProgressEntry> {
     found
 }
 
+/// When the oldest transaction that may write in a database began, in microseconds since 2000-01-01; with OID 0, of
+/// the whole server. Autovacuum workers and other processes without a client count too.
+pub(crate) fn oldest_transaction_in(database: Oid) -> Option<i64> {
+    let mut oldest = None;
+    // SAFETY: set at backend start.
+    let own_pid = unsafe { pg_sys::MyProcPid };
+    for_each_backend(|status| {
+        let begun = status.st_xact_start_timestamp;
+        let counts = database == pg_sys::InvalidOid || status.st_databaseid == database;
+        if counts && begun != 0 && status.st_procpid != own_pid {
+            oldest = Some(oldest.map_or(begun, |before: i64| before.min(begun)));
+        }
+    });
+    oldest
+}
+
 /// A session as pg_stat_activity shows it.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {

@@ -145,6 +145,56 @@ pub(crate) fn find(database: Oid) -> Option<Database> {
     })
 }
 
+/// A database that has a row, committed or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KnownDatabase {
+    /// Its OID.
+    pub(crate) oid: Oid,
+    /// Its default tablespace.
+    pub(crate) tablespace: Oid,
+    /// Whether the row is committed, not being deleted, and not marked invalid.
+    pub(crate) is_finished: bool,
+}
+
+/// Every database that has a row, those of running CREATE and DROP DATABASE commands included.
+pub(crate) fn all_known() -> Vec<KnownDatabase> {
+    let mut found = Vec::new();
+    // SAFETY: a plain sequential scan of an open shared catalog with a dirty snapshot of this frame, which the scan
+    // does not outlive; the snapshot's xmin and xmax say whether the last row belongs to a running transaction.
+    unsafe {
+        let catalog = pg_sys::table_open(pg_sys::DatabaseRelationId, pg_sys::AccessShareLock as i32);
+        let mut snapshot = pg_sys::SnapshotData {
+            snapshot_type: pg_sys::SnapshotType::SNAPSHOT_DIRTY,
+            ..Default::default()
+        };
+        let scan = pg_sys::systable_beginscan(
+            catalog,
+            pg_sys::InvalidOid,
+            false,
+            &mut snapshot,
+            0,
+            std::ptr::null_mut(),
+        );
+        loop {
+            let tuple = pg_sys::systable_getnext(scan);
+            if tuple.is_null() {
+                break;
+            }
+            let form = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_database>();
+            let running = snapshot.xmin != pg_sys::InvalidTransactionId
+                || snapshot.xmax != pg_sys::InvalidTransactionId;
+            found.push(KnownDatabase {
+                oid: form.oid,
+                tablespace: form.dattablespace,
+                is_finished: !running && form.datconnlimit != INVALID_DATABASE,
+            });
+        }
+        pg_sys::systable_endscan(scan);
+        pg_sys::table_close(catalog, pg_sys::AccessShareLock as i32);
+    }
+    found
+}
+
 /// Whether a row with this OID exists and is marked invalid.
 pub(crate) fn is_unfinished(database: Oid) -> bool {
     CachedRow::find(database).is_some_and(|row| row.form().datconnlimit == INVALID_DATABASE)

@@ -4,6 +4,7 @@ use super::role::AsSuperuser;
 use pgrx::datum::DatumWithOid;
 use pgrx::pg_sys::Oid;
 use pgrx::prelude::*;
+use std::collections::HashSet;
 
 /// Runs one data-changing statement. Names in it must be qualified.
 pub(crate) fn execute(statement: &str, arguments: &[DatumWithOid<'_>]) {
@@ -21,6 +22,20 @@ pub(crate) fn query_bool(statement: &str, arguments: &[DatumWithOid<'_>]) -> boo
         Spi::get_one_with_args::<bool>(statement, arguments),
         Ok(Some(true))
     )
+}
+
+/// The file numbers of the shared relations, as the current database's catalog has them.
+pub(crate) fn shared_file_numbers() -> HashSet<u32> {
+    let query = "SELECT pg_catalog.pg_relation_filenode(c.oid) FROM pg_catalog.pg_class c \
+                 WHERE c.reltablespace OPERATOR(pg_catalog.=) 1664::pg_catalog.oid";
+    let numbers = Spi::connect(|client| {
+        let mut numbers = HashSet::new();
+        for row in client.select(query, None, &[])? {
+            numbers.extend(row.get::<Oid>(1)?.map(Oid::to_u32));
+        }
+        Ok::<_, spi::Error>(numbers)
+    });
+    numbers.unwrap_or_default()
 }
 
 /// An OID argument.
