@@ -33,7 +33,7 @@ pub enum Target {
 impl Cluster {
     /// Takes a base backup with `pg_basebackup` and these further options, for example `["-X", "fetch"]`.
     pub fn base_backup(&self, options: &[&str]) -> Result<BaseBackup> {
-        let place = Place::new(None, false)?;
+        let place = Place::new(self.folder().parent(), false)?;
         let data = place.data();
         let mut command = self.installation().command("pg_basebackup")?;
         self.point_at(&mut command);
@@ -140,6 +140,11 @@ impl BaseBackup {
         self.data.join("backup_manifest")
     }
 
+    /// The folder that its own folder is in.
+    fn parent(&self) -> Option<&Path> {
+        self.data.parent()?.parent()
+    }
+
     /// The backup as a cluster that is not started yet.
     pub fn into_cluster(mut self) -> Result<Cluster> {
         let place = self
@@ -159,7 +164,7 @@ impl BaseBackup {
 
     /// Restores a copy of the backup from the archive, to the target, and waits until it takes writes.
     pub fn restore(&self, archive: &Path, target: &Target) -> Result<Cluster> {
-        let place = Place::new(None, false)?;
+        let place = Place::new(self.parent(), false)?;
         copy_folder(&self.data, &place.data())?;
         let signal = place.data().join("recovery.signal");
         fs::write(&signal, "")?;
@@ -189,7 +194,7 @@ impl BaseBackup {
     /// Puts a full backup and the incremental ones after it together (17 and later).
     pub fn combine(chain: &[&BaseBackup]) -> Result<BaseBackup> {
         let last = chain.last().ok_or_else(|| Error::new("no backup to combine"))?;
-        let place = Place::new(None, false)?;
+        let place = Place::new(last.parent(), false)?;
         let data = place.data();
         let folders = chain.iter().map(|backup| &backup.data);
         run(last

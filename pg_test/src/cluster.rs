@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
-use crate::config::write_settings;
+use crate::config::{MEMORY_FOLDER, write_settings};
 use crate::log::{Delivered, LogRules, complaints};
 use crate::process::{self, Signal, children_of, give_to_server_user, is_alive, run, wait_until};
 use crate::{Error, Installation, Result, Session, SqlResult};
@@ -367,7 +367,10 @@ impl Place {
     pub(crate) fn new(under: Option<&Path>, keep: bool) -> Result<Self> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         static SWEEP: Once = Once::new();
-        SWEEP.call_once(|| sweep(&std::env::temp_dir()));
+        SWEEP.call_once(|| {
+            sweep(&std::env::temp_dir());
+            sweep(Path::new(MEMORY_FOLDER));
+        });
         let kept = if keep { "kept-" } else { "" };
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let name = format!("blockwise-{kept}{}-{serial}", std::process::id());

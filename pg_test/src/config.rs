@@ -12,6 +12,9 @@ use crate::{Installation, LogRules, Result};
 /// The file of our own settings, included last by `postgresql.conf`.
 const OWN_SETTINGS: &str = "harness.conf";
 
+/// A file system in memory, on Linux.
+pub(crate) const MEMORY_FOLDER: &str = "/dev/shm";
+
 /// Collects the options of a new cluster; [`ClusterBuilder::start`] makes and starts it.
 #[derive(Clone, Debug)]
 pub struct ClusterBuilder {
@@ -51,7 +54,9 @@ impl ClusterBuilder {
     /// that is gone is a PANIC) sets it on again.
     #[must_use]
     pub fn for_tests(self) -> Self {
-        self.set("autovacuum", "off")
+        let folder = fast_folder();
+        self.under(folder)
+            .set("autovacuum", "off")
             .set("fsync", "off")
             .set("allow_in_place_tablespaces", "on")
             .set("max_prepared_transactions", "10")
@@ -60,6 +65,7 @@ impl ClusterBuilder {
             .set("checkpoint_timeout", "1h")
             .set("max_wal_size", "4GB")
             .set("statement_timeout", "180s")
+            .set("wal_retrieve_retry_interval", "100ms")
     }
 
     /// A setting for `postgresql.conf`.
@@ -155,6 +161,18 @@ impl ClusterBuilder {
         options.push(format!("--encoding={}", self.encoding));
         options.extend(self.initdb.iter().cloned());
         options
+    }
+}
+
+/// The folder for tests: the temporary folder if one was asked for, else memory if it has room for a few clusters.
+fn fast_folder() -> PathBuf {
+    const ROOM: u64 = 6 << 30;
+    let memory = Path::new(MEMORY_FOLDER);
+    let has_room = rustix::fs::statvfs(memory).is_ok_and(|disk| disk.f_bavail * disk.f_frsize >= ROOM);
+    if std::env::var_os("TMPDIR").is_none() && has_room {
+        memory.to_owned()
+    } else {
+        std::env::temp_dir()
     }
 }
 

@@ -22,6 +22,9 @@ const OWN_DOINGS: &[&str] = &[
     "could not send end-of-streaming message to primary",
     "streaming replication receiver .* could not connect",
     "issuing SIGKILL to recalcitrant children",
+    // Replay of a DROP DATABASE whose directory is gone already.
+    "startup \\S+: WARNING:  could not open directory \"(base|pg_tblspc/[^\"]*)/\\d+\": No such file or directory",
+    "startup \\S+: WARNING:  some useless files may be left behind in old database directory",
     // Said at the end of recovery about every tablespace in the data folder (allow_in_place_tablespaces).
     "unexpected directory entry \"\\d+\" found in pg_tblspc/",
 ];

@@ -93,6 +93,4 @@ ALTER DEFAULT PRIVILEGES FOR ROLE app_owner IN SCHEMA app GRANT SELECT ON TABLES
 -- A relation map that is not the template's, and maps for everything.
 VACUUM FULL pg_class;
 VACUUM (FREEZE) items;
-VACUUM (ANALYZE) items, sales_2024, tail, scratch;
 RESET search_path;
-CHECKPOINT;
