@@ -155,6 +155,19 @@ impl BaseBackup {
         Cluster::adopt(self.installation.clone(), place, settings, rules)
     }
 
+    /// A second backup of the same content, to start one and keep one.
+    pub fn copy(&self) -> Result<BaseBackup> {
+        let place = Place::new(self.parent(), false)?;
+        let data = place.data();
+        copy_folder(&self.data, &data)?;
+        Ok(Self {
+            installation: self.installation.clone(),
+            place: Some(place),
+            data,
+            heritage: self.heritage.clone(),
+        })
+    }
+
     /// Starts the backup as it is: recovery ends where the WAL in the backup ends.
     pub fn start(self) -> Result<Cluster> {
         let cluster = self.into_cluster()?;

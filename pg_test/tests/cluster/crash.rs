@@ -206,7 +206,7 @@ fn cancels_and_terminations_at_random_moments_leave_nothing() -> Result<()> {
         match result {
             Ok(_) => crate::support::expect_whole(&cluster, &fingerprint, "c_r")?,
             Err(error) => {
-                assert!(["57014", "57P01"].contains(&error.code.as_str()), "{error}");
+                assert!(error.code == "57014" || error.lost_connection(), "{error}");
                 stopped += 1;
             }
         }

@@ -1,8 +1,13 @@
 //! The cluster tests: each starts a server of its own, does to it what happens in the field, and looks at what is
 //! left. Run them by `cargo xtask test`, which installs the extension (with its fault points) and names the server.
 
+mod backups;
 mod crash;
 mod faults;
 mod harness;
 mod identity;
+mod names;
+mod options;
+mod rights;
 mod support;
+mod transactions;
