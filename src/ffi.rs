@@ -2,6 +2,7 @@
 //!
 //! The module must be called `ffi` and sit at the crate root: `#[pg_guard]` on an extern block expands to a
 //! path through it. Functions whose name or signature differs between versions are in `compat`.
+#![allow(non_snake_case, reason = "functions keep the backend's names")]
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -11,7 +12,6 @@ pub(crate) use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 
 use crate::compat::RawLocator;
 
-#[allow(non_snake_case, reason = "the backend's names")]
 #[pg_guard]
 unsafe extern "C-unwind" {
     /// utils/relmapper.h [15-18]: copies `pg_filenode.map` of one database to another, with its WAL record.

@@ -1,4 +1,5 @@
 //! What is the same in PostgreSQL 16 and later.
+#![allow(non_snake_case, reason = "functions keep the backend's names")]
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -67,7 +68,6 @@ pub(crate) fn may_create_in_tablespace(tablespace: pg_sys::Oid, role: pg_sys::Oi
     result == pg_sys::AclResult::ACLCHECK_OK
 }
 
-#[allow(non_snake_case, reason = "the backend's names")]
 #[pg_guard]
 unsafe extern "C-unwind" {
     /// utils/relmapper.h [16-18].

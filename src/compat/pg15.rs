@@ -1,4 +1,5 @@
 //! PostgreSQL 15.
+#![allow(non_snake_case, reason = "functions keep the backend's names")]
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -103,7 +104,6 @@ pub(crate) fn may_create_in_tablespace(tablespace: pg_sys::Oid, role: pg_sys::Oi
     result == pg_sys::AclResult::ACLCHECK_OK
 }
 
-#[allow(non_snake_case, reason = "the backend's names")]
 #[pg_guard]
 unsafe extern "C-unwind" {
     /// utils/relmapper.h [15].

@@ -275,8 +275,7 @@ fn shared_orphans() -> Result<Vec<Orphan>> {
     let files = relation_files(&global);
     let owned = spi::shared_file_numbers();
     let orphans = files.into_iter().filter(|file| {
-        !owned.contains(&file.number)
-            && !oldest_transaction.is_some_and(|begun| file.orphan.modified >= begun)
+        !owned.contains(&file.number) && oldest_transaction.is_none_or(|begun| file.orphan.modified < begun)
     });
     Ok(orphans.map(|file| file.orphan).collect())
 }

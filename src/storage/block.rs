@@ -46,16 +46,6 @@ impl Fork {
             Fork::Init => "_init",
         }
     }
-
-    /// The fork's name as SQL functions know it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Fork::Main => "main",
-            Fork::FreeSpaceMap => "fsm",
-            Fork::VisibilityMap => "vm",
-            Fork::Init => "init",
-        }
-    }
 }
 
 #[cfg(test)]

@@ -207,8 +207,7 @@ mod tests {
             assert_eq!(
                 is_logged(permanent, fork),
                 logged,
-                "permanent {permanent}, fork {}",
-                fork.name()
+                "permanent {permanent}, fork {fork:?}"
             );
         }
     }

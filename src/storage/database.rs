@@ -300,7 +300,8 @@ pub(crate) fn insert_claim(claim: &Claim<'_>, taken: impl Fn(Oid) -> Result<bool
     unsafe {
         pg_sys::CatalogTupleInsert(catalog.0, tuple);
         pg_sys::recordDependencyOnOwner(pg_sys::DatabaseRelationId, oid, claim.owner);
-        if (*&raw const pg_sys::object_access_hook).is_some() {
+        let hook = &raw const pg_sys::object_access_hook;
+        if (*hook).is_some() {
             pg_sys::RunObjectPostCreateHook(pg_sys::DatabaseRelationId, oid, 0, false);
         }
     }

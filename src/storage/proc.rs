@@ -99,7 +99,7 @@ pub(crate) fn prepared_in(database: Oid) -> Vec<PreparedTransaction> {
                 owner: row.get::<Oid>(2)?.unwrap_or(pg_sys::InvalidOid),
                 prepared_at: row
                     .get::<pgrx::datum::TimestampWithTimeZone>(3)?
-                    .map_or(0, |at| pg_sys::TimestampTz::from(at)),
+                    .map_or(0, pg_sys::TimestampTz::from),
             });
         }
         Ok::<_, pgrx::spi::Error>(rows)

@@ -3,7 +3,6 @@
 use crate::compat;
 use crate::error::{Error, Result};
 use pgrx::pg_sys;
-use pgrx::pg_sys::Oid;
 use std::ffi::CStr;
 
 /// Bytes of the longest name (NAMEDATALEN - 1).
@@ -38,12 +37,6 @@ pub(crate) fn check_may_write(command: &CStr) {
         pg_sys::PreventCommandIfReadOnly(command.as_ptr());
         pg_sys::PreventCommandDuringRecovery(command.as_ptr());
     }
-}
-
-/// The database that this session is connected to.
-pub(crate) fn current_database() -> Oid {
-    // SAFETY: set at backend start.
-    unsafe { pg_sys::MyDatabaseId }
 }
 
 /// Now, in microseconds since 2000-01-01 (timestamptz).

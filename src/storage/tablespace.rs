@@ -18,5 +18,5 @@ pub(crate) fn may_create_in(tablespace: Oid) -> bool {
 
 /// Whether it is pg_global, which holds the shared catalogs only.
 pub(crate) fn is_global(tablespace: Oid) -> bool {
-    tablespace == Oid::from(pg_sys::GLOBALTABLESPACE_OID)
+    tablespace == pg_sys::GLOBALTABLESPACE_OID
 }
