@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 /// How many lines of a failed command's output are shown.
 const TAIL_LINES: usize = 60;
-/// How many lines of the failures in a test program's output are shown.
-const FAILURE_LINES: usize = 400;
+/// How many lines of errors and failed tests are shown.
+const FAILURE_LINES: usize = 300;
 /// How often the display looks at the running command.
 const TICK: Duration = Duration::from_millis(100);
 /// How often a sign of life is printed where nobody sees a spinner.
@@ -70,12 +70,18 @@ pub(crate) fn step(what: &str, command: &mut Command, log: &Path) -> Result<()> 
     ))
 }
 
-/// The part of a failed command's output that tells why: what Rust's test programs print of their failures,
-/// else the end.
+/// The part of a failed command's output that tells why: what Rust's test programs print of their failures, or
+/// everything from the first error on, else the end.
 fn excerpt(log: &Path) -> String {
     let text = read_log(log);
     let lines: Vec<&str> = text.lines().collect();
-    match lines.iter().position(|line| *line == "failures:") {
+    let failures = lines.iter().position(|line| *line == "failures:");
+    let error = || {
+        lines
+            .iter()
+            .position(|line| line.starts_with("error: ") || line.starts_with("error["))
+    };
+    match failures.or_else(error) {
         Some(start) => lines[start..]
             .iter()
             .take(FAILURE_LINES)

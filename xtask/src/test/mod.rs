@@ -60,6 +60,9 @@ impl Context {
     fn cargo(&self, server: &Server) -> Command {
         let mut cargo = self.plain_cargo();
         cargo.env("PGRX_HOME", &server.pgrx_home);
+        // cargo-pgrx would link libraries with a flag of its own and thereby build every dependency twice. The
+        // flag helps linkers that drop the schema section; where that happens the installation fails and says so.
+        cargo.env("CARGO_PGRX_DISABLE_GC_SECTIONS_WORKAROUND", "1");
         if server.major == 15 && server.assertions {
             // Same major version, other headers: cargo could not tell the two builds apart.
             cargo.env("CARGO_TARGET_DIR", self.target.join("pg15-assertions"));
