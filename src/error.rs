@@ -3,6 +3,7 @@
 //! One variant an error, each with SQLSTATE, primary message, and where they help DETAIL and HINT, in the style of
 //! PostgreSQL's own messages. Where core's CREATE DATABASE has the same error, the SQLSTATE is core's. Errors that
 //! the backend raises by itself pass through unchanged and are not listed here.
+#![deny(unsafe_code)]
 
 use pgrx::PgSqlErrorCode;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -409,6 +410,16 @@ impl Error {
     }
 }
 
+/// Warns that the remains of a failed clone could not be removed: the error that made it fail comes after this.
+pub(crate) fn warn_of_leftovers(name: &str, cause: &str) {
+    ereport!(
+        WARNING,
+        PgSqlErrorCode::ERRCODE_WARNING,
+        format!("could not remove unfinished clone \"{name}\": {cause}"),
+        "Use DROP DATABASE to remove it."
+    );
+}
+
 /// `"a", "b", and "c"`, as PostgreSQL's hints list valid values.
 fn quoted_list(words: &[&str]) -> String {
     match words {
@@ -448,23 +459,4 @@ fn file_error_code(cause: &io::Error) -> PgSqlErrorCode {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_read_like_sentences() {
-        assert_eq!(quoted_list(&["a"]), "\"a\"");
-        assert_eq!(quoted_list(&["a", "b"]), "\"a\" and \"b\"");
-        assert_eq!(quoted_list(&["a", "b", "c"]), "\"a\", \"b\", and \"c\"");
-    }
-
-    #[test]
-    fn a_full_disk_is_disk_full() {
-        let full = io::Error::from_raw_os_error(libc::ENOSPC);
-        assert_eq!(
-            file_error_code(&full) as i32,
-            PgSqlErrorCode::ERRCODE_DISK_FULL as i32
-        );
-        assert_eq!(plain(&full), "No space left on device");
-    }
-}
+mod tests;

@@ -14,7 +14,7 @@
 #![deny(unsafe_code)]
 
 use super::log;
-use crate::error::Result;
+use crate::error::{self, Error, Result};
 use crate::fault;
 use crate::progress::Progress;
 use crate::storage::database::{self, IfBusy};
@@ -23,7 +23,6 @@ use crate::storage::lock::{LockMode, try_lock_database};
 use crate::storage::xact::{self, Procedure, with_snapshot};
 use crate::storage::{buffers, directory, exit, proc, sync, wal};
 use pgrx::pg_sys::Oid;
-use pgrx::prelude::*;
 use std::time::{Duration, Instant};
 
 /// How long somebody else may hold the clone's object (a COMMENT takes it for a moment) before the row is left.
@@ -116,7 +115,7 @@ fn remove_files(clone: Oid) -> Result<()> {
     for (_, path) in &directories {
         if !directory::remove(path) {
             let cause = std::io::Error::from_raw_os_error(libc::ENOTEMPTY);
-            return Err(crate::error::Error::file("remove directory", path, cause));
+            return Err(Error::file("remove directory", path, cause));
         }
     }
     Ok(())
@@ -124,13 +123,5 @@ fn remove_files(clone: Oid) -> Result<()> {
 
 fn warn_of_leftovers(clone: Oid, failure: &Failure) {
     let name = database::name_of(clone).unwrap_or_else(|| clone.to_u32().to_string());
-    ereport!(
-        WARNING,
-        PgSqlErrorCode::ERRCODE_WARNING,
-        format!(
-            "could not remove unfinished clone \"{name}\": {}",
-            failure.message()
-        ),
-        "Use DROP DATABASE to remove it."
-    );
+    error::warn_of_leftovers(&name, &failure.message());
 }

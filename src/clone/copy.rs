@@ -63,8 +63,8 @@ pub(crate) fn copy(job: &Job<'_>, progress: &mut Progress) -> Result<Totals> {
     fault::point("relmap.after_copy")?;
     let flushed = flush_source(job, progress)?;
     let relations = relations::read(&source, &mut serve_interrupts)?;
-    progress.enter(Phase::Copy);
     progress.set_totals(relations.len() as u64, source_bytes(job.source.oid)?);
+    progress.enter(Phase::Copy);
     let totals = Totals {
         flushed,
         ..copy_relations(job, &relations, progress)?
