@@ -2,12 +2,15 @@
 //! left. Run them by `cargo xtask test`, which installs the extension (with its fault points) and names the server.
 
 mod backups;
+mod busy;
+mod concurrency;
 mod crash;
 mod faults;
 mod harness;
 mod identity;
 mod names;
 mod options;
+mod progress;
 mod rights;
 mod support;
 mod transactions;

@@ -122,6 +122,12 @@ impl Gate {
         )
     }
 
+    /// Closes the gate anew: a restart of the server ended the session that kept it closed.
+    pub(crate) fn reopen_after_restart(&mut self, cluster: &Cluster) -> Result<()> {
+        *self = Self::close(cluster)?;
+        Ok(())
+    }
+
     /// Lets all go on.
     pub(crate) fn open(mut self) -> Result<()> {
         Ok(self.keeper.batch("SELECT pg_advisory_unlock_all()")?)
