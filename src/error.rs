@@ -106,6 +106,8 @@ pub(crate) enum Error {
     CloneVanished { name: String },
     /// The server is older than this build supports.
     ServerTooOld { server: i32, needed: i32 },
+    /// The server has another block or segment size than this build.
+    OtherLayout { setting: &'static str },
     /// A fault point fired (feature `testing`).
     #[cfg(feature = "testing")]
     Fault { point: &'static str },
@@ -401,6 +403,11 @@ impl Error {
             )
             .detail(format!("The server's version is {server}."))
             .hint("Install the current minor release, or build blockwise for this server."),
+            Error::OtherLayout { setting } => Shape::new(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                format!("this build of blockwise is for servers with another {setting}"),
+            )
+            .hint("Build blockwise for this server."),
             #[cfg(feature = "testing")]
             Error::Fault { point } => {
                 Shape::new(Code::ERRCODE_INTERNAL_ERROR, format!("fault point \"{point}\" was reached"))

@@ -41,6 +41,11 @@ impl Blockers {
         self.prepared.is_empty() && (pids.is_empty() || activity::sessions(&pids).is_empty())
     }
 
+    /// Whether an autovacuum worker is among them.
+    pub(crate) fn has_autovacuum(&self) -> bool {
+        self.processes.iter().any(|process| process.is_autovacuum)
+    }
+
     /// Whether a prepared transaction is among them: only its owner can end it.
     pub(crate) fn has_prepared(&self) -> bool {
         !self.prepared.is_empty()

@@ -7,10 +7,11 @@
 use super::checks::{self, Checked};
 use super::options::Options;
 use super::{cleanup, log};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fault;
 use crate::storage::database::{self, Claim, Database};
 use crate::storage::exit;
+use crate::storage::guard::catch;
 use crate::storage::lock::{LockMode, SessionDatabaseLock};
 use crate::storage::xact::{Procedure, with_snapshot};
 use pgrx::pg_sys::Oid;
@@ -49,10 +50,21 @@ pub(crate) fn claim(
         tablespace: checked.tablespace,
         collation_version: checked.collation_version.clone(),
     };
-    let database = with_snapshot(|| {
-        let database = database::insert_claim(&claim, checks::has_files)?;
-        log::begin(database, &options.target, source.oid, &source.name);
-        Ok(database)
+    let inserted = catch(|| {
+        with_snapshot(|| {
+            let database = database::insert_claim(&claim, checks::has_files)?;
+            log::begin(database, &options.target, source.oid, &source.name);
+            Ok(database)
+        })
+    });
+    let database = inserted.or_else(|failure| {
+        // Somebody else's claim of the name was committed since we looked. The transaction ends with the error.
+        if failure.is_unique_violation() {
+            return Err(Error::DuplicateDatabase {
+                name: options.target.clone(),
+            });
+        }
+        failure.rethrow()
     })?;
     let lock = SessionDatabaseLock::acquire(database, LockMode::AccessShare);
     fault::point("claim.before_commit")?;

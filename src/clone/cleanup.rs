@@ -17,17 +17,27 @@ use super::log;
 use crate::error::{self, Error, Result};
 use crate::fault;
 use crate::progress::Progress;
-use crate::storage::database::{self, IfBusy};
-use crate::storage::guard::{CancelsHeldOff, Failure, catch};
-use crate::storage::lock::{LockMode, try_lock_database};
+use crate::storage::database;
+use crate::storage::guard::{CancelsHeldOff, catch};
+use crate::storage::lock::{self, LockMode};
 use crate::storage::xact::{self, Procedure, with_snapshot};
 use crate::storage::{buffers, directory, exit, proc, sync, wal};
 use pgrx::pg_sys::Oid;
 use std::time::{Duration, Instant};
 
-/// How long somebody else may hold the clone's object (a COMMENT takes it for a moment) before the row is left.
-const LOCK_PATIENCE: Duration = Duration::from_secs(10);
-const LOCK_POLL_MS: i64 = 10;
+/// How long others may be at the clone's object or row (a COMMENT takes the one, an ALTER DATABASE the other) before
+/// the unfinished clone is left.
+const PATIENCE: Duration = Duration::from_secs(10);
+const POLL_MS: i64 = 10;
+
+/// What became of an unfinished clone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Removal {
+    /// It is gone: removed here, or dropped by somebody else, or published before the failure.
+    Done,
+    /// Another session is in the way.
+    Busy,
+}
 
 /// Cleans up after an error, and ends with the session as it was before the CALL, in a new transaction.
 ///
@@ -39,19 +49,17 @@ pub(crate) fn after_error(procedure: &Procedure, clone: Oid, progress: Option<&m
         progress.rearm_for_cleanup();
     }
     let result = catch(|| {
-        if lock_patiently(clone) {
-            with_snapshot(|| remove_unfinished(clone, IfBusy::Wait))?;
-        }
+        let removal = remove_patiently(clone)?;
         procedure.commit_synchronously();
-        Ok(())
+        Ok(removal)
     });
     match result {
-        Ok(()) => exit::disarm(),
+        Ok(Removal::Done) => exit::disarm(clone),
+        // The end of the session tries again.
+        Ok(Removal::Busy) => warn_of_leftovers(clone, "another session is using it"),
         Err(failure) => {
-            // The callback at exit would only fail again; DROP DATABASE is the way.
-            exit::disarm();
             procedure.rollback();
-            warn_of_leftovers(clone, &failure);
+            warn_of_leftovers(clone, &failure.message());
         }
     }
 }
@@ -60,45 +68,57 @@ pub(crate) fn after_error(procedure: &Procedure, clone: Oid, progress: Option<&m
 pub(crate) fn after_fatal(clone: Oid) {
     xact::in_own_transaction(|| {
         xact::commit_locally();
-        if try_lock_database(clone, LockMode::AccessExclusive) {
-            // An error here ends the process at once and leaves the row, as a crash does.
-            let _ = with_snapshot(|| remove_unfinished(clone, IfBusy::Skip));
+        if lock::try_lock_catalogs_of_databases() {
+            // An error of the backend ends the process at once; one of ours aborts the transaction. Both leave the
+            // row, as a crash does.
+            with_snapshot(|| try_remove(clone))?;
         }
+        Ok(())
     });
 }
 
-/// Takes the clone's object for ourselves. False if there is no unfinished clone any more.
-fn lock_patiently(clone: Oid) -> bool {
-    let deadline = Instant::now() + LOCK_PATIENCE;
-    while !try_lock_database(clone, LockMode::AccessExclusive) {
-        // Whoever holds it this long is dropping it.
-        if !database::is_unfinished(clone) || Instant::now() >= deadline {
-            return false;
+/// Removes the clone as soon as nobody is in the way, or gives up after a while.
+fn remove_patiently(clone: Oid) -> Result<Removal> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let removal = with_snapshot(|| {
+            let removal = try_remove(clone)?;
+            if removal == Removal::Done {
+                log::forget(clone);
+                fault::point("cleanup.before_commit")?;
+            }
+            Ok(removal)
+        })?;
+        if removal == Removal::Done || Instant::now() >= deadline {
+            return Ok(removal);
         }
-        proc::sleep_ms(LOCK_POLL_MS);
+        proc::sleep_ms(POLL_MS);
         pgrx::check_for_interrupts!();
     }
-    true
 }
 
-/// Removes the clone if it is still unfinished: the steps of DROP DATABASE, in an order that a crash at any point
-/// leaves a row (the deletion is committed last) and no page without a file.
+/// Removes the clone if it is still unfinished and nobody is in the way: the steps of DROP DATABASE, in an order that
+/// a crash at any point leaves a row (the deletion is committed last) and no page without a file.
 ///
 /// No barrier and no checkpoint: no page of the clone ever entered shared buffers, so no process has its files open
 /// through the storage manager but the checkpointer, whose requests are cancelled.
-fn remove_unfinished(clone: Oid, if_busy: IfBusy) -> Result<()> {
-    fault::point("cleanup.start")?;
+fn try_remove(clone: Oid) -> Result<Removal> {
     if !database::is_unfinished(clone) {
-        return Ok(());
+        return Ok(Removal::Done);
     }
-    if !database::delete_row(clone, if_busy) {
-        return Ok(());
+    if !lock::try_lock_database(clone, LockMode::AccessExclusive) {
+        return Ok(Removal::Busy);
     }
-    if if_busy == IfBusy::Wait {
-        log::forget(clone);
+    fault::point("cleanup.start")?;
+    // Read again, under the lock.
+    if !database::is_unfinished(clone) {
+        return Ok(Removal::Done);
+    }
+    if !database::delete_row(clone) {
+        return Ok(Removal::Busy);
     }
     remove_files(clone)?;
-    fault::point("cleanup.before_commit")
+    Ok(Removal::Done)
 }
 
 /// Removes the clone's files everywhere. The record comes first: a standby must remove them too, even if we crash
@@ -121,7 +141,7 @@ fn remove_files(clone: Oid) -> Result<()> {
     Ok(())
 }
 
-fn warn_of_leftovers(clone: Oid, failure: &Failure) {
+fn warn_of_leftovers(clone: Oid, cause: &str) {
     let name = database::name_of(clone).unwrap_or_else(|| clone.to_u32().to_string());
-    error::warn_of_leftovers(&name, &failure.message());
+    error::warn_of_leftovers(&name, cause);
 }

@@ -59,7 +59,7 @@ pub(crate) fn copy(job: &Job<'_>, progress: &mut Progress) -> Result<Totals> {
     let _files = ExternalFiles::reserve(FILES_OPEN)?;
     let _compression = CompressionGuard::new(job.compression);
     create_directory(job, &target)?;
-    relmap::copy(&source, &target, job.target, job.tablespace);
+    relmap::copy(&source, &target, job.target, job.tablespace)?;
     fault::point("relmap.after_copy")?;
     let flushed = flush_source(job, progress)?;
     let relations = relations::read(&source, &mut serve_interrupts)?;
@@ -105,10 +105,11 @@ fn flush_source(job: &Job<'_>, progress: &mut Progress) -> Result<u64> {
 /// What the source's directories hold, for progress only.
 fn source_bytes(source: Oid) -> Result<u64> {
     let directories = directory::directories_of(source)?;
-    Ok(directories
-        .iter()
-        .map(|(_, path)| directory::file_bytes(path))
-        .sum())
+    let mut bytes = 0;
+    for (_, path) in &directories {
+        bytes += directory::file_bytes(path, &mut serve_interrupts)?;
+    }
+    Ok(bytes)
 }
 
 fn copy_relations(job: &Job<'_>, relations: &[SourceRelation], progress: &mut Progress) -> Result<Totals> {

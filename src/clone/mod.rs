@@ -27,7 +27,7 @@ use crate::storage::exit;
 use crate::storage::guard::catch;
 use crate::storage::wal::{self, Compression};
 use crate::storage::xact::Procedure;
-use options::{Options, Strategy};
+use options::{OnBusy, Options, Strategy};
 use pgrx::pg_sys::Oid;
 use std::time::Instant;
 
@@ -86,6 +86,10 @@ fn run(
     checks::check_caller(options)?;
     // Once before the source is locked, so that nobody is waited for or ended in vain, and once after.
     checks::check(options, &source::find(&options.source)?)?;
+    if options.on_busy != OnBusy::Error {
+        // Lets go of the CALL's own snapshot: the wait may be long. Everything is checked again after it.
+        procedure.commit();
+    }
     let locked = source::lock(options)?;
     let checked = checks::check(options, &locked.database)?;
     let progress = progress.insert(Progress::start(locked.database.oid, options.log_progress));
@@ -123,7 +127,7 @@ fn run(
         elapsed_ms: 0.0,
     };
     publish::publish(procedure, options, &outcome, &locked.database)?;
-    exit::disarm();
+    exit::disarm(clone.database);
     clone.release();
     locked.release();
     progress.end();

@@ -10,7 +10,7 @@ use super::options::{OnBusy, Options};
 use crate::error::{Error, Result};
 use crate::storage::database::{self, Database};
 use crate::storage::lock::{LockMode, SessionDatabaseLock};
-use crate::storage::proc;
+use crate::storage::{proc, xact};
 use pgrx::pg_sys::Oid;
 use std::time::{Duration, Instant};
 
@@ -81,6 +81,8 @@ fn busy(source: &Database, blockers: &Blockers, waited: Option<Duration>) -> Err
 
 /// Waits a moment, serving interrupts.
 fn pause(milliseconds: i64) {
+    // Nothing may be held back while we wait for others.
+    xact::release_catalog_snapshot();
     proc::sleep_ms(milliseconds);
     pgrx::check_for_interrupts!();
 }
@@ -117,9 +119,12 @@ fn after_leaving(source: Oid) -> Blockers {
 fn wait_for(source: &Database, timeout: Duration, deadline: Instant) -> Result<SessionDatabaseLock> {
     loop {
         let lock = SessionDatabaseLock::try_acquire(source.oid, LockMode::Share);
-        let blockers = Blockers::of(source.oid);
-        blockers.send_autovacuum_away();
+        let mut blockers = Blockers::of(source.oid);
         if let Some(lock) = lock {
+            // Autovacuum is only sent away when it alone is left, and no new worker can come.
+            if blockers.is_only_leaving() {
+                blockers = after_leaving(source.oid);
+            }
             if blockers.is_empty() {
                 return Ok(lock);
             }
@@ -148,12 +153,13 @@ fn lock_and_terminate(
         if blockers.has_prepared() {
             return Err(busy(source, &blockers, None));
         }
-        if asked && Instant::now() >= deadline {
+        if Instant::now() >= deadline && (asked || blockers.is_only_leaving()) {
             return Err(busy(source, &blockers, Some(timeout)));
         }
-        if asked {
+        // The backend's routine would ask for the right to signal autovacuum workers, too: they go first.
+        if blockers.has_autovacuum() {
             blockers.send_autovacuum_away();
-        } else {
+        } else if !asked && !blockers.is_only_leaving() {
             proc::terminate_all_in(source.oid);
             asked = true;
         }

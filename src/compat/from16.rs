@@ -5,6 +5,9 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::ffi::{c_char, c_int};
 
+/// Relation maps are written to a file of their own, before the record, and renamed into place.
+pub(crate) const RELATION_MAP_IN_PLACE: Option<usize> = None;
+
 /// The backend's name for (tablespace, database, file number).
 pub(crate) type RawLocator = pg_sys::RelFileLocator;
 

@@ -12,6 +12,10 @@ pub(crate) const OLDEST_SERVER: i32 = 150004;
 /// The attribute that holds the ICU locale of a database.
 pub(crate) const ANUM_DATABASE_LOCALE: u32 = pg_sys::Anum_pg_database_daticulocale;
 
+/// Bytes of a relation map that is written in place: core creates the file inside the critical section that logs it,
+/// and redo does so too, so its space must be there before.
+pub(crate) const RELATION_MAP_IN_PLACE: Option<usize> = Some(512);
+
 /// The backend's name for (tablespace, database, file number).
 pub(crate) type RawLocator = pg_sys::RelFileNode;
 

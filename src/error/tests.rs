@@ -123,6 +123,12 @@ fn catalogue() -> Vec<(Error, &'static str)> {
             Error::file("open", &path(), io::Error::from_raw_os_error(libc::ENOENT)),
             "58P01",
         ),
+        (
+            Error::OtherLayout {
+                setting: "block_size",
+            },
+            "0A000",
+        ),
         (Error::CloneVanished { name: name() }, "55000"),
         (
             Error::ServerTooOld {

@@ -15,12 +15,13 @@ mod name;
 
 use crate::error::{Error, Result};
 use crate::storage::block::BLOCK_SIZE;
+use crate::storage::buffers::PageReader;
 use crate::storage::database::{self, KnownDatabase};
 use crate::storage::heap::{self, ServerCommitLog};
 use crate::storage::locator::{RelationLocator, database_directory, segment_path};
 use crate::storage::lock::{self, LockMode};
 use crate::storage::page::PageBuffer;
-use crate::storage::{activity, block, buffers, directory, proc, relmap, spi};
+use crate::storage::{activity, block, directory, proc, relmap, spi};
 use pgrx::pg_sys::Oid;
 use std::collections::HashSet;
 use std::fs::{self, Metadata};
@@ -31,7 +32,7 @@ use std::path::{Path, PathBuf};
 const PG_CLASS: u32 = 1259;
 /// GLOBALTABLESPACE_OID.
 const PG_GLOBAL: u32 = 1664;
-/// Between the two looks: what a commit that has just happened needs to unlink its files.
+/// Between the two looks: more than a commit that has just happened needs to unlink its files.
 const SECOND_LOOK_MS: i64 = 100;
 /// Seconds from 1970 to 2000, PostgreSQL's epoch.
 const POSTGRES_EPOCH: i64 = 946_684_800;
@@ -51,8 +52,23 @@ pub(crate) struct Orphan {
     pub(crate) modified: i64,
 }
 
-/// Looks everywhere.
+/// Looks everywhere, and once more if anything was found: only what both looks report is an orphan.
+///
+/// The second look covers what began and ended around the first: a transaction whose file was listed has a row by
+/// then, or has ended and removed its file, or is old enough to be known as running.
 pub(crate) fn find() -> Result<Vec<Orphan>> {
+    let mut orphans = look()?;
+    if !orphans.is_empty() {
+        proc::sleep_ms(SECOND_LOOK_MS);
+        pgrx::check_for_interrupts!();
+        let again: HashSet<PathBuf> = look()?.into_iter().map(|orphan| orphan.path).collect();
+        orphans.retain(|orphan| again.contains(&orphan.path));
+    }
+    orphans.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(orphans)
+}
+
+fn look() -> Result<Vec<Orphan>> {
     let mut orphans = Vec::new();
     let directories = database_directories()?;
     let known = database::all_known();
@@ -69,12 +85,6 @@ pub(crate) fn find() -> Result<Vec<Orphan>> {
         orphans.extend(in_database(database, &own)?);
     }
     orphans.extend(shared_orphans()?);
-    if !orphans.is_empty() {
-        proc::sleep_ms(SECOND_LOOK_MS);
-        pgrx::check_for_interrupts!();
-        orphans.retain(|orphan| still_there(&orphan.path));
-    }
-    orphans.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(orphans)
 }
 
@@ -190,6 +200,11 @@ fn in_database(database: &KnownDatabase, directories: &[&DatabaseDirectory]) -> 
     if !lock::try_lock_database(database.oid, LockMode::AccessShare) {
         return Ok(Vec::new());
     }
+    // It may have been dropped or moved between the list and the lock.
+    if database::find(database.oid).is_none_or(|now| now.tablespace != database.tablespace || now.is_invalid)
+    {
+        return Ok(Vec::new());
+    }
     let owned = owned_files(database)?;
     let is_owned = |file: &RelationFile| {
         let tablespace = file.orphan.tablespace.to_u32();
@@ -221,10 +236,11 @@ fn owned_files(database: &KnownDatabase) -> Result<HashSet<(u32, u32, bool)>> {
         database: database.oid,
         number,
     };
+    let reader = PageReader::new(locator);
     let mut buffer = PageBuffer::new(1);
     for block in 0..block_count(&directory, number) {
         pgrx::check_for_interrupts!();
-        buffers::read_page(locator, block, buffer.page_mut(0));
+        reader.read(block, buffer.page_mut(0));
         for tuple in heap::tuples(buffer.page(0)).map_err(|problem| corrupt(block, problem))? {
             if !heap::may_be_live(&tuple, &ServerCommitLog) {
                 continue;
@@ -278,8 +294,4 @@ fn shared_orphans() -> Result<Vec<Orphan>> {
         !owned.contains(&file.number) && oldest_transaction.is_none_or(|begun| file.orphan.modified < begun)
     });
     Ok(orphans.map(|file| file.orphan).collect())
-}
-
-fn still_there(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|metadata| metadata.is_dir() || metadata.len() > 0)
 }

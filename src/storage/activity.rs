@@ -112,13 +112,17 @@ pub(crate) fn progress_entries() -> Vec<ProgressEntry> {
 }
 
 /// When the oldest transaction that may write in a database began, in microseconds since 2000-01-01; with OID 0, of
-/// the whole server. Autovacuum workers and other processes without a client count too.
+/// the whole server. Autovacuum workers and other processes without a client count too. A process that does not
+/// report its activity (`track_activities` off) may have a transaction of any age: then it is the earliest time.
 pub(crate) fn oldest_transaction_in(database: Oid) -> Option<i64> {
     let mut oldest = None;
     // SAFETY: set at backend start.
     let own_pid = unsafe { pg_sys::MyProcPid };
     for_each_backend(|status| {
-        let begun = status.st_xact_start_timestamp;
+        let begun = match status.st_state {
+            pg_sys::BackendState::STATE_DISABLED => i64::MIN,
+            _ => status.st_xact_start_timestamp,
+        };
         let counts = database == pg_sys::InvalidOid || status.st_databaseid == database;
         if counts && begun != 0 && status.st_procpid != own_pid {
             oldest = Some(oldest.map_or(begun, |before: i64| before.min(begun)));

@@ -1,6 +1,7 @@
 //! Shared buffers, as far as a clone needs them: the source's dirty pages are written out before its files are read.
 
 use super::block::BLOCK_SIZE;
+use super::locator::RelationLocator;
 use crate::compat;
 use crate::error::Result;
 use pgrx::pg_sys;
@@ -79,27 +80,42 @@ pub(crate) fn drop_database(database: Oid) {
     unsafe { pg_sys::DropDatabaseBuffers(database) };
 }
 
-/// Reads a run of pages of a relation of any database through shared buffers, each under its content lock.
+/// Reads pages of one relation of any database through shared buffers, each under its content lock, by a small ring
+/// that leaves the working set alone.
 ///
 /// The caller holds a lock on the relation: reading one that is not locked can leave stale buffers behind.
-pub(crate) fn read_page(locator: super::locator::RelationLocator, block: u32, page: &mut [u8]) {
-    assert_eq!(page.len(), BLOCK_SIZE);
-    // SAFETY: the pin and the content lock are released before return, or by the abort if the read raises; the
-    // relation is a permanent one, as the last argument says, so that later changes to the buffer are checkpointed.
-    unsafe {
-        let strategy = pg_sys::GetAccessStrategy(pg_sys::BufferAccessStrategyType::BAS_BULKREAD);
-        let buffer = pg_sys::ReadBufferWithoutRelcache(
-            locator.raw(),
-            pg_sys::ForkNumber::MAIN_FORKNUM,
-            block,
-            pg_sys::ReadBufferMode::RBM_NORMAL,
-            strategy,
-            true,
-        );
-        pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE as i32);
-        let source = pg_sys::BufferGetPage(buffer).cast::<u8>();
-        std::ptr::copy_nonoverlapping(source, page.as_mut_ptr(), BLOCK_SIZE);
-        pg_sys::UnlockReleaseBuffer(buffer);
-        pg_sys::FreeAccessStrategy(strategy);
+pub(crate) struct PageReader {
+    locator: RelationLocator,
+    strategy: pg_sys::BufferAccessStrategy,
+}
+
+impl PageReader {
+    /// A reader of the main fork.
+    pub(crate) fn new(locator: RelationLocator) -> PageReader {
+        // SAFETY: allocates the ring in the current memory context.
+        let strategy = unsafe { pg_sys::GetAccessStrategy(pg_sys::BufferAccessStrategyType::BAS_BULKREAD) };
+        PageReader { locator, strategy }
+    }
+
+    /// Copies one page.
+    pub(crate) fn read(&self, block: u32, page: &mut [u8]) {
+        assert_eq!(page.len(), BLOCK_SIZE);
+        // SAFETY: the pin and the content lock are released before return, or by the abort if the read raises; the
+        // relation is a permanent one, as the last argument says, so that later changes to the buffer are
+        // checkpointed.
+        unsafe {
+            let buffer = pg_sys::ReadBufferWithoutRelcache(
+                self.locator.raw(),
+                pg_sys::ForkNumber::MAIN_FORKNUM,
+                block,
+                pg_sys::ReadBufferMode::RBM_NORMAL,
+                self.strategy,
+                true,
+            );
+            pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE as i32);
+            let source = pg_sys::BufferGetPage(buffer).cast::<u8>();
+            std::ptr::copy_nonoverlapping(source, page.as_mut_ptr(), BLOCK_SIZE);
+            pg_sys::UnlockReleaseBuffer(buffer);
+        }
     }
 }

@@ -3,6 +3,7 @@
 use super::role::c_name;
 use crate::compat;
 use crate::error::{Error, Result};
+use crate::fault;
 use crate::ffi;
 use pgrx::pg_sys;
 use pgrx::pg_sys::{Datum, Oid};
@@ -323,6 +324,7 @@ pub(crate) fn publish(database: Oid, source: Oid, name: &str, publication: Publi
     if lock_row(&catalog, database, IfBusy::Wait) != RowLock::Locked {
         return Err(vanished());
     }
+    fault::point("publish.row_locked")?;
     let (frozen, minimum) = {
         let row = CachedRow::find(source).ok_or_else(|| Error::UndefinedDatabase {
             name: source.to_u32().to_string(),
@@ -353,16 +355,17 @@ pub(crate) fn publish(database: Oid, source: Oid, name: &str, publication: Publi
         pg_sys::UnlockTuple(catalog.0, &mut at, pg_sys::InplaceUpdateTupleLock as i32);
         pg_sys::copyTemplateDependencies(source, database);
     }
+    fault::point("publish.row_updated")?;
     catalog.close();
     Ok(())
 }
 
 /// What to do when another transaction is changing the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum IfBusy {
+enum IfBusy {
     /// Wait for its end.
     Wait,
-    /// Leave the row alone: for the exit path, which must not wait.
+    /// Leave the row alone: for the cleanup, which cannot be cancelled.
     Skip,
 }
 
@@ -426,12 +429,12 @@ fn try_lock_row(catalog: &PgDatabase, database: Oid, if_busy: IfBusy) -> Option<
 }
 
 /// Deletes the row of an unfinished clone, with everything shared that hangs on it. False if another transaction is
-/// changing the row and may not be waited for.
+/// changing the row; nothing has happened then.
 ///
 /// The caller holds the database object in AccessExclusive mode and has seen that the row is still unfinished.
-pub(crate) fn delete_row(database: Oid, if_busy: IfBusy) -> bool {
+pub(crate) fn delete_row(database: Oid) -> bool {
     let catalog = PgDatabase::open();
-    let lock = lock_row(&catalog, database, if_busy);
+    let lock = lock_row(&catalog, database, IfBusy::Skip);
     if lock == RowLock::Locked {
         // SAFETY: the steps of DROP DATABASE up to the row, by OID.
         unsafe {

@@ -1,6 +1,6 @@
 //! Directories of databases: made durable before WAL promises them, removed with everything in them.
 
-use super::files::{create_new, sync_file};
+use super::files::write_new;
 use super::locator::database_directory;
 use super::sync;
 use crate::compat;
@@ -9,7 +9,7 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::Oid;
 use std::ffi::CString;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -36,11 +36,10 @@ pub(crate) fn create(path: &Path) -> Result<()> {
 
 /// Writes the version file of a database and makes it durable.
 pub(crate) fn write_version_file(directory: &Path) -> Result<()> {
-    let path = directory.join("PG_VERSION");
-    let mut file = create_new(&path)?;
-    file.write_all(format!("{}\n", compat::MAJOR).as_bytes())
-        .map_err(|cause| Error::file("write file", &path, cause))?;
-    sync_file(&file, &path)
+    write_new(
+        &directory.join("PG_VERSION"),
+        format!("{}\n", compat::MAJOR).as_bytes(),
+    )
 }
 
 /// Makes the entries of a directory durable.
@@ -100,8 +99,10 @@ pub(crate) fn directories_of(database: Oid) -> Result<Vec<(Oid, PathBuf)>> {
     let mut found = Vec::new();
     for tablespace in tablespaces()? {
         let path = database_directory(database, tablespace);
-        if fs::symlink_metadata(&path).is_ok() {
-            found.push((tablespace, path));
+        match fs::symlink_metadata(&path) {
+            Ok(_) => found.push((tablespace, path)),
+            Err(cause) if cause.kind() == ErrorKind::NotFound => {}
+            Err(cause) => return Err(Error::file("stat", &path, cause)),
         }
     }
     Ok(found)
@@ -114,12 +115,16 @@ pub(crate) fn remove(path: &Path) -> bool {
     unsafe { pg_sys::rmtree(c_path(path).as_ptr(), true) }
 }
 
-/// Bytes of the files directly in a directory; what vanishes while we look counts as nothing.
-pub(crate) fn file_bytes(path: &Path) -> u64 {
-    let Ok(entries) = fs::read_dir(path) else { return 0 };
-    entries
-        .flatten()
-        .filter_map(|entry| entry.metadata().ok())
-        .map(|metadata| metadata.len())
-        .sum()
+/// Bytes of the files directly in a directory; what vanishes while we look counts as nothing. `each` is called for
+/// every file.
+pub(crate) fn file_bytes(path: &Path, each: &mut dyn FnMut() -> Result<()>) -> Result<u64> {
+    let Ok(entries) = fs::read_dir(path) else {
+        return Ok(0);
+    };
+    let mut bytes = 0;
+    for entry in entries.flatten() {
+        each()?;
+        bytes += entry.metadata().map_or(0, |metadata| metadata.len());
+    }
+    Ok(bytes)
 }

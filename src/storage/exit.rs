@@ -2,19 +2,19 @@
 //!
 //! `pg_terminate_backend`, a lost client and an administrator's shutdown end the process by FATAL: no Rust
 //! destructor and no catch block runs. PostgreSQL's answer is a before_shmem_exit callback. It is registered once
-//! per session and looks at a cell that says whether there is anything to do.
+//! per session and looks at a list that says whether there is anything to do.
 
 use pgrx::pg_sys;
 use pgrx::pg_sys::{Datum, Oid};
 use pgrx::prelude::*;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
 
 /// What is called with the database that must be removed.
 pub(crate) type ExitWork = fn(Oid);
 
 thread_local! {
-    static PENDING: Cell<Option<Oid>> = const { Cell::new(None) };
+    static PENDING: RefCell<Vec<Oid>> = const { RefCell::new(Vec::new()) };
     static WORK: Cell<Option<ExitWork>> = const { Cell::new(None) };
 }
 
@@ -24,18 +24,19 @@ pub(crate) fn arm(database: Oid, work: ExitWork) {
         // SAFETY: the callback is a plain function of this library, which is never unloaded.
         unsafe { pg_sys::before_shmem_exit(Some(at_exit), Datum::from(0)) };
     }
-    PENDING.set(Some(database));
+    PENDING.with_borrow_mut(|pending| pending.push(database));
 }
 
 /// There is nothing to undo any more.
-pub(crate) fn disarm() {
-    PENDING.set(None);
+pub(crate) fn disarm(database: Oid) {
+    PENDING.with_borrow_mut(|pending| pending.retain(|other| *other != database));
 }
 
 /// The callback. It runs before the backend's own, so the interrupted transaction may still be open.
 #[pg_guard]
 unsafe extern "C-unwind" fn at_exit(_code: c_int, _arg: Datum) {
-    if let (Some(database), Some(work)) = (PENDING.take(), WORK.get()) {
+    let Some(work) = WORK.get() else { return };
+    for database in PENDING.take() {
         // SAFETY: documented for use in exit paths; it ends whatever transaction is open and releases its locks.
         unsafe { pg_sys::AbortOutOfAnyTransaction() };
         work(database);

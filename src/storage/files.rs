@@ -10,7 +10,7 @@ use super::sync;
 use crate::error::{Error, Result};
 use pgrx::pg_sys;
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -104,6 +104,14 @@ pub(crate) fn create_new(path: &Path) -> Result<File> {
         .create_new(true)
         .open(path)
         .map_err(|cause| Error::file("create file", path, cause))
+}
+
+/// Writes a new file whole and makes its contents durable.
+pub(crate) fn write_new(path: &Path, contents: &[u8]) -> Result<()> {
+    let mut file = create_new(path)?;
+    file.write_all(contents)
+        .map_err(|cause| Error::file("write file", path, full_disk(cause)))?;
+    sync_file(&file, path)
 }
 
 /// Syncs an open file, if the server syncs files at all.

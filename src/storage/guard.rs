@@ -26,7 +26,19 @@ impl Failure {
         }
     }
 
-    /// The primary message, for the server log.
+    /// Whether a unique index refused a row.
+    pub(crate) fn is_unique_violation(&self) -> bool {
+        match self {
+            Failure::Caught(cause) => matches!(
+                cause.as_ref(),
+                CaughtError::PostgresError(report)
+                    if report.sql_error_code() == PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION
+            ),
+            Failure::Own(_) => false,
+        }
+    }
+
+    /// The primary message, for a WARNING.
     pub(crate) fn message(&self) -> String {
         match self {
             Failure::Own(error) => format!("{error:?}"),

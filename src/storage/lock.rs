@@ -4,6 +4,15 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::Oid;
 use std::ffi::c_int;
 
+/// pg_shdescription (fixed OIDs of catalogs never change).
+const SHARED_DESCRIPTION: Oid = Oid::from_u32(2396);
+/// pg_shseclabel.
+const SHARED_SECURITY_LABEL: Oid = Oid::from_u32(3592);
+/// pg_db_role_setting.
+const DATABASE_ROLE_SETTING: Oid = Oid::from_u32(2964);
+/// pg_shdepend.
+const SHARED_DEPENDENCY: Oid = Oid::from_u32(1214);
+
 /// A lock mode, by PostgreSQL's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LockMode {
@@ -53,6 +62,8 @@ impl SessionDatabaseLock {
         // SAFETY: an ordinary lock request; it raises on cancel or deadlock.
         unsafe {
             pg_sys::LockSharedObjectForSession(pg_sys::DatabaseRelationId, database, 0, mode.number());
+            // Unlike LockSharedObject, that does not read what happened while it waited.
+            pg_sys::AcceptInvalidationMessages();
         }
         SessionDatabaseLock { database, mode }
     }
@@ -62,8 +73,12 @@ impl SessionDatabaseLock {
         let tag = database_tag(database);
         // SAFETY: as above, without waiting.
         let result = unsafe { pg_sys::LockAcquire(&tag, mode.number(), true, true) };
-        let acquired = result != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL;
-        acquired.then_some(SessionDatabaseLock { database, mode })
+        if result == pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL {
+            return None;
+        }
+        // SAFETY: what LockSharedObject does after it has a lock.
+        unsafe { pg_sys::AcceptInvalidationMessages() };
+        Some(SessionDatabaseLock { database, mode })
     }
 
     /// Gives the lock up.
@@ -92,6 +107,38 @@ pub(crate) fn try_lock_database(database: Oid, mode: LockMode) -> bool {
         pg_sys::AcceptInvalidationMessages();
     }
     true
+}
+
+/// Waits for a lock on a database object, until the end of the transaction.
+pub(crate) fn lock_database(database: Oid, mode: LockMode) {
+    // SAFETY: an ordinary lock request; it raises on cancel or deadlock.
+    unsafe { pg_sys::LockSharedObject(pg_sys::DatabaseRelationId, database, 0, mode.number()) };
+}
+
+/// Takes the locks that removing a database's row will ask for, until the end of the transaction, if nobody is in
+/// the way of any: for the exit path, which could not be interrupted while it waits.
+pub(crate) fn try_lock_catalogs_of_databases() -> bool {
+    [
+        pg_sys::DatabaseRelationId,
+        SHARED_DESCRIPTION,
+        SHARED_SECURITY_LABEL,
+        DATABASE_ROLE_SETTING,
+        SHARED_DEPENDENCY,
+    ]
+    .into_iter()
+    .all(|catalog| {
+        let tag = pg_sys::LOCKTAG {
+            locktag_field1: 0,
+            locktag_field2: catalog.to_u32(),
+            locktag_field3: 0,
+            locktag_field4: 0,
+            locktag_type: pg_sys::LockTagType::LOCKTAG_RELATION as u8,
+            locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
+        };
+        // SAFETY: an ordinary conditional lock request on a shared catalog (database 0).
+        let result = unsafe { pg_sys::LockAcquire(&tag, pg_sys::RowExclusiveLock as c_int, false, true) };
+        result != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL
+    })
 }
 
 /// Waits for a lock on a relation of any database, until the end of the transaction or [`unlock_relation`].

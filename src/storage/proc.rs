@@ -104,7 +104,7 @@ pub(crate) fn prepared_in(database: Oid) -> Vec<PreparedTransaction> {
         }
         Ok::<_, pgrx::spi::Error>(rows)
     });
-    rows.unwrap_or_default()
+    rows.unwrap_or_else(|cause| unreachable!("query of the extension failed: {cause}"))
 }
 
 /// Asks a process to end (SIGTERM). A process that has ended meanwhile is none of our business.

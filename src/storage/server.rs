@@ -10,10 +10,22 @@ pub(crate) const NAME_BYTES: usize = pg_sys::NAMEDATALEN as usize - 1;
 
 /// Refuses to load into a server that this build is not for.
 ///
+/// Blocks and segments must have the sizes of the headers: core compares versions, but not these.
 /// The server must know invalid databases, and must not be older than the headers of the build: newer minors export
 /// functions, and lay out structures, that older ones do not have.
 pub(crate) fn check_version() -> Result<()> {
-    let server = running_version();
+    for (setting, built) in [
+        (c"block_size", pg_sys::BLCKSZ),
+        (c"wal_block_size", pg_sys::XLOG_BLCKSZ),
+        (c"segment_size", pg_sys::RELSEG_SIZE),
+    ] {
+        if number_setting(setting) != built as i32 {
+            return Err(Error::OtherLayout {
+                setting: setting.to_str().unwrap_or_default(),
+            });
+        }
+    }
+    let server = number_setting(c"server_version_num");
     let needed = compat::OLDEST_SERVER.max(pg_sys::PG_VERSION_NUM as i32);
     if server < needed {
         return Err(Error::ServerTooOld { server, needed });
@@ -21,10 +33,11 @@ pub(crate) fn check_version() -> Result<()> {
     Ok(())
 }
 
-fn running_version() -> i32 {
+/// A preset setting that every server has, in its own unit.
+fn number_setting(name: &CStr) -> i32 {
     // SAFETY: the setting exists in every server and cannot change; the string lives in static memory.
     let text = unsafe {
-        let value = pg_sys::GetConfigOption(c"server_version_num".as_ptr(), false, false);
+        let value = pg_sys::GetConfigOption(name.as_ptr(), false, false);
         CStr::from_ptr(value)
     };
     text.to_str().ok().and_then(|text| text.parse().ok()).unwrap_or(0)

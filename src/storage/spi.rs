@@ -35,7 +35,7 @@ pub(crate) fn shared_file_numbers() -> HashSet<u32> {
         }
         Ok::<_, spi::Error>(numbers)
     });
-    numbers.unwrap_or_default()
+    numbers.unwrap_or_else(|cause| unreachable!("query of the extension failed: {cause}"))
 }
 
 /// An OID argument.

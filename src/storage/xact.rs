@@ -1,5 +1,6 @@
 //! Transactions: a procedure's right to commit, and the transactions it runs in.
 
+use super::guard::catch;
 use crate::error::{Error, Result};
 use pgrx::pg_sys;
 use std::ffi::c_int;
@@ -40,6 +41,7 @@ impl Procedure {
     pub(crate) fn commit(&self) {
         // SAFETY: connected with SPI_OPT_NONATOMIC; no snapshot of ours is active (see `with_snapshot`).
         unsafe { pg_sys::SPI_commit() };
+        read_committed();
     }
 
     /// Commits durably, whatever synchronous_commit says, and begins the next transaction.
@@ -50,10 +52,19 @@ impl Procedure {
     }
 
     /// Ends a failed transaction and begins the next. All locks are gone afterwards, session locks too.
+    ///
+    /// SPI_rollback raises when it finds snapshots that no portal accounts for, and an error that unwound through
+    /// [`with_snapshot`] leaves one. Its own handler has aborted the transaction and begun the next by then, so the
+    /// error says nothing that matters and is dropped.
     pub(crate) fn rollback(&self) {
-        // SAFETY: as commit; this is the documented way to end a failed transaction without popping the SPI frames
-        // of a caller in PL/pgSQL.
-        unsafe { pg_sys::SPI_rollback() };
+        let result = catch(|| {
+            // SAFETY: as commit; this is the documented way to end a failed transaction without popping the SPI
+            // frames of a caller in PL/pgSQL.
+            unsafe { pg_sys::SPI_rollback() };
+            Ok(())
+        });
+        drop(result);
+        read_committed();
     }
 
     /// Leaves non-atomic execution.
@@ -70,19 +81,32 @@ impl Procedure {
 pub(crate) fn with_snapshot<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     // SAFETY: inside a transaction.
     unsafe { pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot()) };
-    let result = work()?;
-    // SAFETY: pops what was pushed above: `work` leaves the stack as it found it.
+    let result = work();
+    // SAFETY: pops what was pushed above: `work` leaves the stack as it found it. (An error of the backend does not
+    // come here: it unwinds.)
     unsafe { pg_sys::PopActiveSnapshot() };
-    Ok(result)
+    result
 }
 
-/// A transaction outside SPI, for the exit path.
-pub(crate) fn in_own_transaction(work: impl FnOnce()) {
+/// Our transactions after the first write single rows that they have locked: a session's default of SERIALIZABLE
+/// would only make two clones that end at the same time fail each other.
+fn read_committed() {
+    // SAFETY: a variable of this process, set before the transaction takes its first snapshot.
+    unsafe { pg_sys::XactIsoLevel = pg_sys::XACT_READ_COMMITTED as c_int };
+}
+
+/// A transaction outside SPI, for the exit path. It commits only if `work` succeeds.
+pub(crate) fn in_own_transaction(work: impl FnOnce() -> Result<()>) {
     // SAFETY: the caller is the exit path, after AbortOutOfAnyTransaction.
     unsafe { pg_sys::StartTransactionCommand() };
-    work();
-    // SAFETY: ends the transaction begun above.
-    unsafe { pg_sys::CommitTransactionCommand() };
+    let result = work();
+    // SAFETY: ends the transaction begun above, by commit or abort.
+    unsafe {
+        match result {
+            Ok(()) => pg_sys::CommitTransactionCommand(),
+            Err(_) => pg_sys::AbortOutOfAnyTransaction(),
+        }
+    }
 }
 
 /// Makes the current transaction's commit durable on this server, but not wait for standbys.
