@@ -45,6 +45,9 @@ pub extern "C-unwind" fn _PG_init() {
     settings::register();
 }
 
+#[cfg(any(test, feature = "pg_test"))]
+mod in_server;
+
 #[cfg(test)]
 #[path = "../pg_test/pgrx.rs"]
 pub mod pg_test;
