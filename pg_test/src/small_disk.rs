@@ -1,6 +1,7 @@
 //! Small file systems of their own, for disks that fill and for file systems with particular gifts.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -46,16 +47,31 @@ impl SmallDisk {
 
     /// Takes all free space but `kilobytes` with a file of zeros; replaces an earlier such file.
     pub fn fill_leaving(&self, kilobytes: u64) -> Result<()> {
+        // What an allocation may need for its own administration.
+        const ROOM: u64 = 4 << 20;
         let filler = self.path().join("filler");
         let _ = fs::remove_file(&filler);
-        let output = run(Command::new("df").args(["--output=avail", "-k"]).arg(self.path()))?;
-        let free: u64 = String::from_utf8_lossy(&output.stdout)
-            .split_whitespace()
-            .last()
-            .and_then(|word| word.parse().ok())
-            .ok_or_else(|| crate::Error::new("df tells no free space"))?;
-        let size = format!("{}", free.saturating_sub(kilobytes) * 1024);
-        run(Command::new("fallocate").args(["-l", &size]).arg(&filler)).map(|_| ())
+        let leave = kilobytes * 1024;
+        let bulk = self.free()?.saturating_sub(leave + ROOM);
+        if bulk > 0 {
+            run(Command::new("fallocate")
+                .args(["-l", &bulk.to_string()])
+                .arg(&filler))?;
+        }
+        let mut file = fs::OpenOptions::new().create(true).append(true).open(&filler)?;
+        while let rest @ 1.. = self.free()?.saturating_sub(leave) {
+            let chunk = usize::try_from(rest.min(64 << 10)).map_err(|e| crate::Error::new(e.to_string()))?;
+            match file.write_all(&vec![0; chunk]).and_then(|()| file.sync_all()) {
+                Err(error) if error.kind() == std::io::ErrorKind::StorageFull => break,
+                written => written?,
+            }
+        }
+        Ok(())
+    }
+
+    fn free(&self) -> Result<u64> {
+        let disk = rustix::fs::statvfs(self.path()).map_err(|e| crate::Error::new(e.to_string()))?;
+        Ok(disk.f_bavail * disk.f_frsize)
     }
 
     /// Gives the space taken by [`SmallDisk::fill_leaving`] back.
