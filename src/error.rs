@@ -360,7 +360,7 @@ impl Error {
             ))
             .hint(format!(
                 "Rebuild all objects in the source database that use the default collation and run ALTER DATABASE {} REFRESH COLLATION VERSION, or build PostgreSQL with the right library version.",
-                spi::quote_identifier(name)
+                quoted_identifier(name)
             )),
             Error::GlobalTablespace => Shape::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
@@ -438,6 +438,11 @@ fn quoted_list(words: &[&str]) -> String {
             format!("{}, and \"{last}\"", start.join(", "))
         }
     }
+}
+
+/// A name as SQL takes it, whatever it is made of.
+fn quoted_identifier(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// The operating system's text without Rust's "(os error N)".

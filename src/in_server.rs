@@ -47,7 +47,7 @@ mod tests {
         assert_eq!(database::oid_by_name(&found.name), Some(oid));
         assert_eq!(database::name_of(oid), Some(found.name));
         assert!(!found.is_invalid && !found.is_template);
-        assert!(database::find(Oid::from(1u32.wrapping_sub(2))).is_none());
+        assert!(database::find(Oid::from(u32::MAX)).is_none());
         let template = database::oid_by_name("template0")
             .and_then(database::find)
             .expect("template0");

@@ -170,6 +170,11 @@ fn messages_are_in_the_style_of_postgresql() {
 }
 
 #[test]
+fn names_in_hints_can_be_pasted() {
+    assert_eq!(quoted_identifier("we \"ird"), "\"we \"\"ird\"");
+}
+
+#[test]
 fn a_full_disk_is_disk_full() {
     let full = io::Error::from_raw_os_error(libc::ENOSPC);
     assert_eq!(

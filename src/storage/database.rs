@@ -77,7 +77,7 @@ impl CachedRow {
                 Datum::from(database),
             )
         };
-        (!tuple.is_null()).then_some(CachedRow(tuple))
+        (!tuple.is_null()).then(|| CachedRow(tuple))
     }
 
     fn form(&self) -> &pg_sys::FormData_pg_database {

@@ -16,7 +16,9 @@ const LP_NORMAL: u32 = 1;
 /// Bytes of a tuple header before the null bitmap (SizeofHeapTupleHeader).
 const TUPLE_HEADER_SIZE: usize = offset_of!(pg_sys::HeapTupleHeaderData, t_bits);
 /// The fixed part of a row of pg_class that is looked at here.
-const CLASS_FIXED_SIZE: usize = offset_of!(pg_sys::FormData_pg_class, relpersistence) + 1;
+const CLASS_FIXED_SIZE: usize = offset_of!(pg_sys::FormData_pg_class, relkind) + 1;
+
+const _: () = assert!(CLASS_FIXED_SIZE > offset_of!(pg_sys::FormData_pg_class, relpersistence));
 
 const _: () = assert!(TUPLE_HEADER_SIZE == 23);
 
