@@ -113,7 +113,6 @@ fn show(cluster: &Cluster, server: &Server, options: &Options) -> Result<()> {
     if server.assertions {
         println!("This server checks its own assertions, so all times are longer than a user would see.");
     }
-    println!("One run each, after a checkpoint; times vary from run to run.");
     if clones.iter().all(|clone| clone.difference.is_none()) {
         println!("identical: yes");
         return Ok(());
