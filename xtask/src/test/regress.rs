@@ -7,7 +7,7 @@ use super::server::copy_files;
 use super::{Context, Server};
 use crate::cache::fresh_dir;
 use crate::exec::{capture, command, first_existing, indented};
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail};
 use pg_test::process::{give_to_server_user, server_command};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use std::process::Command;
 const DIFF_LINES: usize = 400;
 
 /// The names of all scripts, in the order they run.
-pub(super) fn tests(root: &Path) -> Vec<String> {
+fn tests(root: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(root.join("pg_test/regress/sql")) else {
         return Vec::new();
     };
@@ -43,7 +43,12 @@ pub(super) fn run(context: &Context, server: &Server) -> Result<()> {
     if config.exists() {
         regress.arg(format!("--temp-config={}", config.display()));
     }
-    regress.args(tests(&context.root));
+    let tests = tests(&context.root);
+    if tests.is_empty() {
+        // pg_regress would be content with nothing to do.
+        bail!("there are no scripts in pg_test/regress/sql");
+    }
+    regress.args(tests);
     let outcome = context.step(
         &format!("comparing the golden files on {}", server.label()),
         &mut regress,
