@@ -26,7 +26,7 @@ const OWN_DOINGS: &[&str] = &[
     "startup \\S+: WARNING:  could not open directory \"(base|pg_tblspc/[^\"]*)/\\d+\": No such file or directory",
     "startup \\S+: WARNING:  some useless files may be left behind in old database directory",
     // Said at the end of recovery about every tablespace in the data folder (allow_in_place_tablespaces).
-    "unexpected directory entry \"\\d+\" found in pg_tblspc/",
+    "unexpected directory entry \"\\d+\" found in pg_tblspc/?$",
 ];
 
 /// Never allowed, whatever the rules say.

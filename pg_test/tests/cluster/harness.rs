@@ -100,6 +100,11 @@ fn files_without_an_owner_are_found() -> Result<()> {
 fn sessions_in_the_background_are_cancelled_killed_and_joined() -> Result<()> {
     let cluster = bare_cluster()?;
     let sleeper = cluster.session("postgres")?.spawn("SELECT pg_sleep(60)");
+    let sleeping = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+    let mut watcher = cluster.session("postgres")?;
+    wait_until("the statement runs", Duration::from_secs(10), || {
+        Ok(watcher.query_value::<i64>(sleeping)? == 1)
+    })?;
     sleeper.cancel()?;
     let (session, error) = sleeper.join_error("57014")?;
     assert_eq!(error.message, "canceling statement due to user request");
