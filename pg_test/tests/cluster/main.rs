@@ -3,6 +3,7 @@
 
 mod backups;
 mod busy;
+mod commits;
 mod concurrency;
 mod corruption;
 mod crash;

@@ -122,6 +122,18 @@ impl Gate {
         )
     }
 
+    /// Waits until any backend stands at the gate.
+    pub(crate) fn wait_for_any(&mut self) -> Result<()> {
+        let question = format!(
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = {GATE} AND NOT granted"
+        );
+        wait_until(
+            "a clone comes to its fault point",
+            Duration::from_secs(60),
+            || Ok(self.keeper.query_value::<i64>(&question)? == 1),
+        )
+    }
+
     /// Closes the gate anew: a restart of the server ended the session that kept it closed.
     pub(crate) fn reopen_after_restart(&mut self, cluster: &Cluster) -> Result<()> {
         *self = Self::close(cluster)?;

@@ -65,6 +65,20 @@ fn only_ordinary_records_are_written_and_32_images_go_into_one() -> Result<()> {
         "{blocks} blocks in {} records",
         images.len()
     );
+    // Unlogged relations: their init forks only.
+    let scratch = cluster.relation_path("copy", "app.scratch")?;
+    let number = scratch
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
+    let of_scratch: Vec<&&str> = images
+        .iter()
+        .filter(|line| line.contains(&format!("{folder}{number} ")))
+        .collect();
+    assert!(
+        of_scratch.iter().all(|line| line.contains("fork init")),
+        "{of_scratch:?}"
+    );
     // The order of the promises: row, its commit, directory, map, data.
     let place = |what: &str| {
         dump.lines()
