@@ -171,7 +171,6 @@ fn a_client_that_is_gone_leaves_nothing() -> Result<()> {
     wait_until("the clone is gone", Duration::from_secs(20), || {
         Ok(connection_limit(&cluster, "copy")?.is_none())
     })?;
-    cluster.wait_unused("postgres").or(Ok::<(), pg_test::Error>(()))?;
     expect_nothing_left(&cluster, "copy")
 }
 

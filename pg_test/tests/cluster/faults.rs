@@ -29,6 +29,8 @@ const POINTS: &[&str] = &[
     "copy.after_record:200",
     "copy.end",
     "publish.start",
+    "publish.row_locked",
+    "publish.row_updated",
     "publish.before_commit",
 ];
 
