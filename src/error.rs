@@ -25,6 +25,7 @@ pub(crate) enum Error {
     NameTooLong {
         argument: &'static str,
         name: String,
+        bytes: usize,
         limit: usize,
     },
     /// A word that the option does not know.
@@ -212,15 +213,13 @@ impl Error {
             Error::NameTooLong {
                 argument,
                 name,
+                bytes,
                 limit,
             } => Shape::new(
                 Code::ERRCODE_NAME_TOO_LONG,
                 format!("database name \"{name}\" in argument \"{argument}\" is too long"),
             )
-            .detail(format!(
-                "A name has at most {limit} bytes; this one has {}.",
-                name.len()
-            )),
+            .detail(format!("A name has at most {limit} bytes; this one has {bytes}.")),
             Error::InvalidOption { option, value, valid } => Shape::new(
                 Code::ERRCODE_INVALID_PARAMETER_VALUE,
                 format!("invalid value for option \"{option}\": \"{value}\""),
@@ -443,6 +442,16 @@ fn quoted_list(words: &[&str]) -> String {
 /// A name as SQL takes it, whatever it is made of.
 fn quoted_identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// As much of a value as belongs into a message.
+pub(crate) fn clipped(value: &str) -> String {
+    const BYTES_MAX: usize = 63;
+    if value.len() <= BYTES_MAX {
+        return value.to_string();
+    }
+    let end = value.floor_char_boundary(BYTES_MAX);
+    format!("{}...", &value[..end])
 }
 
 /// The operating system's text without Rust's "(os error N)".

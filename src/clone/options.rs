@@ -1,7 +1,7 @@
 //! The options of a clone: what the caller wrote, checked before anything else happens.
 #![deny(unsafe_code)]
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, clipped};
 use crate::storage::call::IntervalParts;
 use crate::storage::server::NAME_BYTES;
 use crate::storage::wal::Compression;
@@ -157,9 +157,11 @@ fn database_name(argument: &'static str, value: Option<String>) -> Result<String
         return Err(Error::EmptyName { argument });
     }
     if name.len() > NAME_BYTES {
+        let bytes = name.len();
         return Err(Error::NameTooLong {
             argument,
-            name,
+            name: clipped(&name),
+            bytes,
             limit: NAME_BYTES,
         });
     }
@@ -180,7 +182,11 @@ fn word(
     if valid.contains(&lower.as_str()) {
         Ok(lower)
     } else {
-        Err(Error::InvalidOption { option, value, valid })
+        Err(Error::InvalidOption {
+            option,
+            value: clipped(&value),
+            valid,
+        })
     }
 }
 

@@ -23,7 +23,7 @@ const GLOBAL_TABLESPACE: u32 = 1664;
 /// Pages read at once.
 const BATCH_PAGES: usize = 32;
 
-/// A relation to copy. 13 bytes a relation are all the memory that grows with a database.
+/// A relation to copy. 16 bytes a relation are all the memory that grows with a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SourceRelation {
     /// Its OID.

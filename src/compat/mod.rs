@@ -11,6 +11,11 @@ mod pg15;
 #[cfg(feature = "pg15")]
 pub(crate) use pg15::*;
 
+#[cfg(feature = "pg16")]
+mod pg16;
+#[cfg(feature = "pg16")]
+pub(crate) use pg16::*;
+
 #[cfg(feature = "pg17")]
 mod pg17;
 #[cfg(feature = "pg17")]

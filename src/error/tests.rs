@@ -29,6 +29,7 @@ fn catalogue() -> Vec<(Error, &'static str)> {
             Error::NameTooLong {
                 argument: "source",
                 name: name(),
+                bytes: 70,
                 limit: 63,
             },
             "42622",
@@ -167,6 +168,12 @@ fn messages_are_in_the_style_of_postgresql() {
             );
         }
     }
+}
+
+#[test]
+fn long_values_are_cut_between_characters() {
+    assert_eq!(clipped("short"), "short");
+    assert_eq!(clipped(&"ü".repeat(40)), format!("{}...", "ü".repeat(31)));
 }
 
 #[test]
