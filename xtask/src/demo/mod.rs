@@ -55,10 +55,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     outcome?;
     say(&format!("\nDone in {}.", exec::seconds(start.elapsed())));
     if options.keep {
-        println!(
-            "\nThe server is still running. Look around:\n  {}",
-            cluster.psql_line("shop_copy")
-        );
+        let (clone, postgres) = (cluster.psql_line("shop_copy"), cluster.psql_line("postgres"));
+        println!("\nThe server is still running. Look around in the clone:\n  {clone}");
+        println!("Make another:\n  {postgres} -c \"CALL blockwise.clone_database('shop', 'mine')\"");
         println!("{}", stop_lines(&cluster));
         return Ok(());
     }
