@@ -80,6 +80,7 @@ fn dirty_the_source(cluster: &Cluster) -> Result<()> {
 /// that survives has to be able to make the clone afterwards.
 fn soft_fault_at_every_point(action: &str, sqlstate: &str) -> Result<()> {
     let cluster = cluster_with_source()?;
+    let standby = cluster.standby()?;
     for point in POINTS {
         dirty_the_source(&cluster)?;
         let mut session = session_with_fault(&cluster, &format!("{point}={action}"))?;
@@ -95,8 +96,16 @@ fn soft_fault_at_every_point(action: &str, sqlstate: &str) -> Result<()> {
         );
         session.batch("DROP DATABASE copy")?;
     }
+    expect_nothing_on(&standby, &cluster)?;
     clone(&cluster, "src", "copy")?;
     expect_whole(&cluster, &Fingerprint::of(&cluster, "src")?, "copy")
+}
+
+/// What was removed on the primary is removed on the standby.
+fn expect_nothing_on(standby: &Cluster, primary: &Cluster) -> Result<()> {
+    standby.wait_for_replay(primary)?;
+    assert_eq!(connection_limit(standby, "copy")?, None, "a row on the standby");
+    expect_no_unowned_files(standby).map_err(|e| e.context("on the standby"))
 }
 
 #[test]
@@ -117,6 +126,7 @@ fn a_cancel_at_any_point_leaves_nothing() -> Result<()> {
 #[test]
 fn the_end_of_the_session_at_any_point_leaves_nothing() -> Result<()> {
     let cluster = cluster_with_source()?;
+    let standby = cluster.standby()?;
     for action in ["fatal", "terminate"] {
         for point in POINTS {
             dirty_the_source(&cluster)?;
@@ -130,6 +140,7 @@ fn the_end_of_the_session_at_any_point_leaves_nothing() -> Result<()> {
             expect_nothing_left(&cluster, "copy").map_err(|e| e.context(format!("{point}={action}")))?;
         }
     }
+    expect_nothing_on(&standby, &cluster)?;
     clone(&cluster, "src", "copy")?;
     expect_whole(&cluster, &Fingerprint::of(&cluster, "src")?, "copy")
 }
