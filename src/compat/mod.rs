@@ -5,6 +5,8 @@
 
 #[cfg(not(feature = "pg15"))]
 mod from16;
+#[cfg(not(feature = "pg18"))]
+mod until17;
 
 #[cfg(feature = "pg15")]
 mod pg15;

@@ -5,6 +5,8 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::ffi::{c_char, c_int};
 
+pub(crate) use super::until17::*;
+
 /// The major version this build is for.
 pub(crate) const MAJOR: i32 = 15;
 /// The oldest minor that knows invalid databases (`datconnlimit = -2`), as `server_version_num`.
@@ -46,40 +48,6 @@ pub(crate) fn file_tag(locator: RawLocator, fork: pg_sys::ForkNumber::Type, segm
         rnode: locator,
         segno: segment,
     }
-}
-
-/// Whether a page has a sane header and, with checksums on, the right checksum. Silent.
-///
-/// # Safety
-/// `page` points to a whole, readable page.
-pub(crate) unsafe fn page_is_verified(page: *mut u8, block: u32) -> bool {
-    // SAFETY: the caller hands over a whole page; the function only reads it.
-    unsafe { pg_sys::PageIsVerifiedExtended(page.cast::<c_char>(), block, 0) }
-}
-
-/// XLogRegisterBlock, with this version's page type.
-///
-/// # Safety
-/// As XLogRegisterBlock: between XLogBeginInsert and XLogInsert, and `page` outlives the latter.
-pub(crate) unsafe fn xlog_register_block(
-    id: u8,
-    locator: &mut RawLocator,
-    fork: pg_sys::ForkNumber::Type,
-    block: u32,
-    page: *mut u8,
-    flags: u8,
-) {
-    // SAFETY: passed on from the caller.
-    unsafe { pg_sys::XLogRegisterBlock(id, locator, fork, block, page.cast::<c_char>(), flags) }
-}
-
-/// XLogRegisterData, with this version's argument types.
-///
-/// # Safety
-/// As XLogRegisterData: after XLogBeginInsert, and `data` outlives XLogInsert.
-pub(crate) unsafe fn xlog_register_data(data: &[u8]) {
-    // SAFETY: passed on from the caller; the function does not write through the pointer.
-    unsafe { pg_sys::XLogRegisterData(data.as_ptr().cast_mut().cast::<c_char>(), data.len() as c_int) }
 }
 
 /// The status of the backend with this index (from 1) in the local snapshot, or NULL.
