@@ -1,3 +1,4 @@
+//! The project's own commands: `cargo xtask test`, `tidy`, `postgres`, `demo`.
 //!
 //! Everything that builds, checks or shows blockwise is written here once, in Rust, and CI calls the same
 //! commands as people do. Each command says what it does before it does it, keeps what it made in a cache
