@@ -82,14 +82,24 @@ fn excerpt(log: &Path) -> String {
             .position(|line| line.starts_with("error: ") || line.starts_with("error["))
     };
     match failures.or_else(error) {
-        Some(start) => lines[start..]
-            .iter()
-            .take(FAILURE_LINES)
-            .copied()
-            .collect::<Vec<_>>()
-            .join("\n"),
+        Some(start) => shortened(&lines[start..]),
         None => tail(log, TAIL_LINES),
     }
+}
+
+/// Many lines cut in the middle: the beginning has the first error, the end has the list of what failed.
+fn shortened(lines: &[&str]) -> String {
+    if lines.len() <= FAILURE_LINES + TAIL_LINES {
+        return lines.join("\n");
+    }
+    let (head, rest) = lines.split_at(FAILURE_LINES);
+    let (left_out, tail) = rest.split_at(rest.len() - TAIL_LINES);
+    format!(
+        "{}\n[… {} lines …]\n{}",
+        head.join("\n"),
+        left_out.len(),
+        tail.join("\n")
+    )
 }
 
 /// Does a piece of work in this process: says `what` and shows how long it takes.
@@ -297,6 +307,18 @@ mod tests {
         assert!(message.contains("sh -c 'echo sad; exit 3'"), "{message}");
         assert!(message.contains("  | sad"), "{message}");
         Ok(())
+    }
+
+    #[test]
+    fn long_output_is_cut_in_the_middle() {
+        let line = |count| vec!["x"; count];
+        assert_eq!(
+            shortened(&line(FAILURE_LINES + TAIL_LINES)).lines().count(),
+            FAILURE_LINES + TAIL_LINES
+        );
+        let cut = shortened(&line(FAILURE_LINES + TAIL_LINES + 7));
+        assert!(cut.contains("[… 7 lines …]"));
+        assert_eq!(cut.lines().count(), FAILURE_LINES + TAIL_LINES + 1);
     }
 
     #[test]
