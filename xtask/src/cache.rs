@@ -29,6 +29,11 @@ impl Cache {
         Ok(cache)
     }
 
+    /// The directory that holds everything.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// The path of `name` in the cache, whether it exists or not.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)

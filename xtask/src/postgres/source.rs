@@ -62,7 +62,7 @@ fn prefix_name(major: u16) -> String {
 /// The most recent complete build of a major version.
 fn newest_build(cache: &Cache, major: u16) -> Result<Option<PathBuf>> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(cache.path("."))? {
+    for entry in fs::read_dir(cache.root())? {
         let path = entry?.path();
         let named = path
             .file_name()
