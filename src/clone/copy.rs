@@ -59,7 +59,7 @@ pub(crate) fn copy(job: &Job<'_>, progress: &mut Progress) -> Result<Totals> {
     let _files = ExternalFiles::reserve(FILES_OPEN)?;
     let _compression = CompressionGuard::new(job.compression);
     create_directory(job, &target)?;
-    relmap::copy(&source, &target, job.target, job.tablespace)?;
+    relmap::copy(&source, &target, job.target, job.tablespace);
     fault::point("relmap.after_copy")?;
     let flushed = flush_source(job, progress)?;
     let relations = relations::read(&source, &mut serve_interrupts)?;
@@ -69,8 +69,6 @@ pub(crate) fn copy(job: &Job<'_>, progress: &mut Progress) -> Result<Totals> {
         flushed,
         ..copy_relations(job, &relations, progress)?
     };
-    // The entries of the new files; their contents are synced by the next checkpoint, or come from WAL.
-    directory::sync_entries(&target)?;
     fault::point("copy.end")?;
     Ok(totals)
 }
@@ -84,6 +82,7 @@ fn serve_interrupts() -> Result<()> {
 fn create_directory(job: &Job<'_>, target: &Path) -> Result<()> {
     directory::create(target)?;
     fault::point("directory.after_mkdir")?;
+    relmap::reserve(target)?;
     directory::write_version_file(target)?;
     directory::sync_entries(target)?;
     if let Some(parent) = target.parent() {

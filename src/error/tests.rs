@@ -18,16 +18,31 @@ fn sqlstate(error: &Error) -> String {
         .collect()
 }
 
+fn name() -> String {
+    "shop".to_string()
+}
+
+fn path() -> PathBuf {
+    PathBuf::from("base/5/1259")
+}
+
 /// Every entry of the catalogue, with the SQLSTATE that users test for.
 fn catalogue() -> Vec<(Error, &'static str)> {
-    let name = || "shop".to_string();
-    let path = || PathBuf::from("base/5/1259");
+    [arguments(), rights(), databases(), storage()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn arguments() -> Vec<(Error, &'static str)> {
+    let argument = "source";
+    let option = "strategy";
     vec![
-        (Error::NullArgument { argument: "source" }, "22004"),
-        (Error::EmptyName { argument: "source" }, "42602"),
+        (Error::NullArgument { argument }, "22004"),
+        (Error::EmptyName { argument }, "42602"),
         (
             Error::NameTooLong {
-                argument: "source",
+                argument,
                 name: name(),
                 bytes: 70,
                 limit: 63,
@@ -36,7 +51,7 @@ fn catalogue() -> Vec<(Error, &'static str)> {
         ),
         (
             Error::InvalidOption {
-                option: "strategy",
+                option,
                 value: name(),
                 valid: &["auto"],
             },
@@ -45,45 +60,47 @@ fn catalogue() -> Vec<(Error, &'static str)> {
         (Error::InvalidConnectionLimit { limit: -2 }, "22023"),
         (
             Error::InvalidInterval {
-                option: "timeout",
+                option,
                 problem: "is negative",
             },
             "22023",
         ),
         (
             Error::OptionNotSupported {
-                option: "strategy",
+                option,
                 value: name(),
             },
             "0A000",
         ),
         (Error::CompressionNotBuilt { method: "zstd" }, "0A000"),
+        (Error::GlobalTablespace, "22023"),
+    ]
+}
+
+fn rights() -> Vec<(Error, &'static str)> {
+    vec![
         (Error::CannotCommit, "25001"),
         (Error::MayNotCreateDatabase, "42501"),
         (Error::MayNotCopyDatabase { name: name() }, "42501"),
         (Error::MayNotUseTablespace { name: name() }, "42501"),
         (Error::MustBeSuperuser { function: "f" }, "42501"),
+        (Error::NotOwnClone { name: name() }, "42501"),
+    ]
+}
+
+fn databases() -> Vec<(Error, &'static str)> {
+    let busy = |waited_ms| Error::SourceBusy {
+        name: name(),
+        detail: name(),
+        waited_ms,
+    };
+    vec![
         (Error::UndefinedDatabase { name: name() }, "3D000"),
         (Error::InvalidSource { name: name() }, "55000"),
         (Error::DuplicateDatabase { name: name() }, "42P04"),
-        (Error::NotOwnClone { name: name() }, "42501"),
         (Error::SourceIsTarget { name: name() }, "22023"),
-        (
-            Error::SourceBusy {
-                name: name(),
-                detail: name(),
-                waited_ms: None,
-            },
-            "55006",
-        ),
-        (
-            Error::SourceBusy {
-                name: name(),
-                detail: name(),
-                waited_ms: Some(5),
-            },
-            "55006",
-        ),
+        (busy(None), "55006"),
+        (busy(Some(5)), "55006"),
         (
             Error::InvalidLocale {
                 category: "LC_CTYPE",
@@ -92,7 +109,14 @@ fn catalogue() -> Vec<(Error, &'static str)> {
             "42809",
         ),
         (Error::NoCollationVersion { name: name() }, "XX000"),
-        (Error::GlobalTablespace, "22023"),
+        (
+            Error::CollationMismatch {
+                name: name(),
+                recorded: "1".to_string(),
+                actual: "2".to_string(),
+            },
+            "XX000",
+        ),
         (
             Error::TablespaceConflict {
                 tablespace: name(),
@@ -100,6 +124,13 @@ fn catalogue() -> Vec<(Error, &'static str)> {
             },
             "0A000",
         ),
+        (Error::CloneVanished { name: name() }, "55000"),
+    ]
+}
+
+fn storage() -> Vec<(Error, &'static str)> {
+    let file = |errno| Error::file("write", &path(), io::Error::from_raw_os_error(errno));
+    vec![
         (
             Error::CorruptPage {
                 relation: 1,
@@ -116,25 +147,19 @@ fn catalogue() -> Vec<(Error, &'static str)> {
             },
             "XX001",
         ),
-        (
-            Error::file("write", &path(), io::Error::from_raw_os_error(libc::ENOSPC)),
-            "53100",
-        ),
-        (
-            Error::file("open", &path(), io::Error::from_raw_os_error(libc::ENOENT)),
-            "58P01",
-        ),
-        (
-            Error::OtherLayout {
-                setting: "block_size",
-            },
-            "0A000",
-        ),
-        (Error::CloneVanished { name: name() }, "55000"),
+        (file(libc::ENOSPC), "53100"),
+        (file(libc::ENOENT), "58P01"),
+        (file(libc::EACCES), "42501"),
         (
             Error::ServerTooOld {
                 server: 150_003,
                 needed: 150_020,
+            },
+            "0A000",
+        ),
+        (
+            Error::OtherLayout {
+                setting: "block_size",
             },
             "0A000",
         ),

@@ -159,7 +159,6 @@ impl Copier {
                 self.log_batch(job, fork, segment * SEGMENT_BLOCKS + block, count);
             }
             fault::point("copy.after_record")?;
-            target.start_writeback(block, count);
             block += count as u32;
             if count < self.buffer.capacity() || block == SEGMENT_BLOCKS {
                 each(count as u64 * BLOCK_SIZE as u64)?;

@@ -80,17 +80,6 @@ impl TargetSegment {
             .map_err(|cause| Error::file("write file", &self.path, full_disk(cause)))
     }
 
-    /// Tells the kernel to start writing out what was written to these blocks, so that the next checkpoint's fsync
-    /// finds little left to do.
-    pub(crate) fn start_writeback(&self, block: BlockNumber, blocks: usize) {
-        if !sync::is_enabled() {
-            return;
-        }
-        let start = i64::from(block) * BLOCK_SIZE as i64;
-        // SAFETY: a hint on a file descriptor that lives as long as `self`.
-        unsafe { pg_sys::pg_flush_data(self.file.as_raw_fd(), start, (blocks * BLOCK_SIZE) as i64) };
-    }
-
     /// Syncs the file now.
     pub(crate) fn sync(&self) -> Result<()> {
         sync_file(&self.file, &self.path)
@@ -112,6 +101,26 @@ pub(crate) fn write_new(path: &Path, contents: &[u8]) -> Result<()> {
     file.write_all(contents)
         .map_err(|cause| Error::file("write file", path, full_disk(cause)))?;
     sync_file(&file, path)
+}
+
+/// Makes a new file of zeros whose space is there, without syncing it: the next sync of its directory makes the
+/// allocation durable on every journalling file system.
+pub(crate) fn allocate_new(path: &Path, bytes: usize) -> Result<()> {
+    let mut file = create_new(path)?;
+    // SAFETY: an open file; the call touches no memory of ours.
+    let code = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as i64) };
+    match code {
+        0 => Ok(()),
+        // Some file systems cannot allocate in advance.
+        libc::EOPNOTSUPP | libc::EINVAL => file
+            .write_all(&vec![0; bytes])
+            .map_err(|cause| Error::file("write file", path, full_disk(cause))),
+        code => Err(Error::file(
+            "allocate file",
+            path,
+            io::Error::from_raw_os_error(code),
+        )),
+    }
 }
 
 /// Syncs an open file, if the server syncs files at all.

@@ -1,7 +1,7 @@
 //! The relation map: which file a mapped catalog has.
 
-use super::directory::{c_path, sync_entries};
-use super::files::write_new;
+use super::directory::c_path;
+use super::files::allocate_new;
 use crate::compat;
 use crate::error::Result;
 use crate::ffi;
@@ -16,15 +16,19 @@ pub(crate) fn file_number(directory: &Path, relation: Oid) -> Option<u32> {
     (number != 0).then_some(number)
 }
 
-/// Copies the map from one database directory to another, logged and synced by the backend.
+/// Makes room for the map in a new database directory, before the directory is synced.
 ///
-/// Where the backend writes the file in place, it is made first: a disk that is full at that moment would be met in
-/// a critical section otherwise, and again by redo, so that the server would not even start.
-pub(crate) fn copy(source: &Path, target: &Path, database: Oid, tablespace: Oid) -> Result<()> {
-    if let Some(size) = compat::RELATION_MAP_IN_PLACE {
-        write_new(&target.join("pg_filenode.map"), &vec![0; size])?;
-        sync_entries(target)?;
+/// Where the backend writes the file in place, it creates it in the critical section that logs it: a disk that is
+/// full at that moment would bring the server down, and redo would meet it again, so that it would not even start.
+pub(crate) fn reserve(target: &Path) -> Result<()> {
+    match compat::RELATION_MAP_IN_PLACE {
+        Some(size) => allocate_new(&target.join("pg_filenode.map"), size),
+        None => Ok(()),
     }
+}
+
+/// Copies the map from one database directory to another, logged and synced by the backend.
+pub(crate) fn copy(source: &Path, target: &Path, database: Oid, tablespace: Oid) {
     let (source, target) = (c_path(source), c_path(target));
     // SAFETY: as above; `database` and `tablespace` name the target for the WAL record.
     unsafe {
@@ -35,5 +39,4 @@ pub(crate) fn copy(source: &Path, target: &Path, database: Oid, tablespace: Oid)
             target.as_ptr().cast_mut(),
         );
     }
-    Ok(())
 }
