@@ -26,25 +26,41 @@ pub(super) fn load() -> String {
     text.split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
-/// The type of the file system that `path` lies on.
-pub(super) fn file_system(path: &Path) -> String {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    mounted(&mounts, path).unwrap_or_else(|| "an unknown file system".into())
+/// A mounted file system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mount {
+    /// What is mounted.
+    pub(super) device: String,
+    /// The type of the file system.
+    pub(super) kind: String,
 }
 
-/// The type of the mount with the longest path that `path` begins with; the last one of that path counts.
-fn mounted(mounts: &str, path: &Path) -> Option<String> {
-    let mut found: Option<(usize, &str)> = None;
+/// The file system that `path` lies on.
+pub(super) fn mount_of(path: &Path) -> Mount {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    innermost(&mounts, path).unwrap_or_else(|| Mount {
+        device: "nothing".into(),
+        kind: "an unknown file system".into(),
+    })
+}
+
+/// The mount with the longest path that `path` begins with; the last one of that path counts.
+fn innermost(mounts: &str, path: &Path) -> Option<Mount> {
+    let mut found: Option<(usize, Mount)> = None;
     for line in mounts.lines() {
-        let mut words = line.split(' ').skip(1);
-        let (Some(place), Some(kind)) = (words.next(), words.next()) else {
+        let mut words = line.split(' ');
+        let (Some(device), Some(place), Some(kind)) = (words.next(), words.next(), words.next()) else {
             continue;
         };
-        if path.starts_with(place) && found.is_none_or(|(longest, _)| place.len() >= longest) {
-            found = Some((place.len(), kind));
+        if path.starts_with(place) && found.as_ref().is_none_or(|(longest, _)| place.len() >= *longest) {
+            let mount = Mount {
+                device: device.to_owned(),
+                kind: kind.to_owned(),
+            };
+            found = Some((place.len(), mount));
         }
     }
-    found.map(|(_, kind)| kind.to_owned())
+    found.map(|(_, mount)| mount)
 }
 
 /// The value of the first line `name: value`.
@@ -72,11 +88,12 @@ tmpfs /tmp tmpfs rw 0 0
 
     #[test]
     fn the_innermost_mount_counts() {
-        let kind = |path: &str| mounted(MOUNTS, Path::new(path));
-        assert_eq!(kind("/tmp/x/disk/data").as_deref(), Some("xfs"));
-        assert_eq!(kind("/tmp/x/disks").as_deref(), Some("tmpfs"));
-        assert_eq!(kind("/var/lib").as_deref(), Some("ext4"));
-        assert_eq!(mounted("", Path::new("/")), None);
+        let mount = |path: &str| innermost(MOUNTS, Path::new(path)).map(|mount| (mount.device, mount.kind));
+        let expected = |device: &str, kind: &str| Some((device.to_owned(), kind.to_owned()));
+        assert_eq!(mount("/tmp/x/disk/data"), expected("/dev/loop0", "xfs"));
+        assert_eq!(mount("/tmp/x/disks"), expected("tmpfs", "tmpfs"));
+        assert_eq!(mount("/var/lib"), expected("/dev/vda", "ext4"));
+        assert_eq!(innermost("", Path::new("/")), None);
     }
 
     #[test]

@@ -41,6 +41,7 @@ const SETTINGS: [(&str, &str); 7] = [
 pub(super) struct Place {
     cluster: Cluster,
     disk: Option<SmallDisk>,
+    direct: bool,
     _janitor: Janitor,
 }
 
@@ -56,6 +57,7 @@ impl Place {
         if disk.is_none() && kind != FileSystem::None {
             say("Measuring in the temporary folder instead, on whatever file system that is.");
         }
+        let direct = disk.as_ref().is_some_and(bypass_cache);
         let mut builder = ClusterBuilder::new(installation).keep(false);
         for (name, value) in SETTINGS {
             builder = builder.set(name, value);
@@ -68,6 +70,7 @@ impl Place {
         let place = Self {
             cluster,
             disk,
+            direct,
             _janitor: janitor,
         };
         doing("starting the server", || Ok(place.cluster.start()?))?;
@@ -81,13 +84,12 @@ impl Place {
 
     /// File system, version and settings.
     pub(super) fn facts(&self) -> Result<Vec<Fact>> {
-        let kind = machine::file_system(&self.cluster.data());
-        let place = match &self.disk {
-            Some(_) => format!(
-                "fresh {kind} in a loop-mounted image on {}, data and WAL together",
-                machine::file_system(&std::env::temp_dir())
-            ),
-            None => format!("the temporary folder, {kind}, data and WAL together"),
+        let kind = machine::mount_of(&self.cluster.data()).kind;
+        let below = machine::mount_of(&std::env::temp_dir()).kind;
+        let place = match (&self.disk, self.direct) {
+            (Some(_), true) => format!("fresh {kind} in a loop-mounted image (direct I/O) on {below}"),
+            (Some(_), false) => format!("fresh {kind} in a loop-mounted image (cached twice) on {below}"),
+            (None, _) => format!("the temporary folder, {kind}"),
         };
         let version: String = self
             .cluster
@@ -95,7 +97,7 @@ impl Place {
             .query_value("SHOW server_version")?;
         let settings = SETTINGS.map(|(name, value)| format!("{name} {value}"));
         Ok(vec![
-            ("file system".into(), place),
+            ("file system".into(), format!("{place}; data and WAL together")),
             ("server".into(), format!("PostgreSQL {version}, checksums on")),
             (
                 "settings".into(),
@@ -115,6 +117,14 @@ impl Place {
         self.cluster.stop(StopMode::Fast)?;
         Ok(self.cluster.check_log()?)
     }
+}
+
+/// Lets the loop device go past the cache of the file system below it, as a disk would: else each flush of WAL also
+/// waits for whatever data anybody has written to the image before. False where that cannot be had.
+fn bypass_cache(disk: &SmallDisk) -> bool {
+    let device = machine::mount_of(&disk.path()).device;
+    let outcome = Command::new("losetup").args(["--direct-io=on", &device]).output();
+    outcome.is_ok_and(|output| output.status.success())
 }
 
 /// The image is sparse: it must not be promised more than the disk below it has.
