@@ -10,10 +10,7 @@ use pgrx::pg_sys::Oid;
 
 /// Whether the table is there: the extension can be dropped while a clone is made, which must not undo the clone.
 fn exists() -> bool {
-    spi::query_bool(
-        "SELECT pg_catalog.to_regclass('blockwise.clone_log') IS NOT NULL",
-        &[],
-    )
+    spi::own_table_exists(c"clone_log")
 }
 
 /// Notes an unfinished clone, and forgets databases that are gone: their OIDs may come back.

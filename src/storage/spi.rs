@@ -2,9 +2,11 @@
 
 use super::role::AsSuperuser;
 use pgrx::datum::DatumWithOid;
+use pgrx::pg_sys;
 use pgrx::pg_sys::Oid;
 use pgrx::prelude::*;
 use std::collections::HashSet;
+use std::ffi::CStr;
 
 /// Runs one data-changing statement. Names in it must be qualified.
 pub(crate) fn execute(statement: &str, arguments: &[DatumWithOid<'_>]) {
@@ -36,6 +38,16 @@ pub(crate) fn shared_file_numbers() -> HashSet<u32> {
         Ok::<_, spi::Error>(numbers)
     });
     numbers.unwrap_or_else(|cause| unreachable!("query of the extension failed: {cause}"))
+}
+
+/// Whether the extension's schema has this table. Two lookups in caches, cheaper than a query.
+pub(crate) fn own_table_exists(name: &CStr) -> bool {
+    // SAFETY: catalog lookups; both return InvalidOid for what does not exist.
+    let table = unsafe {
+        let schema = pg_sys::get_namespace_oid(c"blockwise".as_ptr(), true);
+        pg_sys::get_relname_relid(name.as_ptr(), schema)
+    };
+    table != pg_sys::InvalidOid
 }
 
 /// An OID argument.
